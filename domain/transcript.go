@@ -1,0 +1,312 @@
+package domain
+
+import (
+	"slices"
+	"strings"
+)
+
+// Transcript is the projection of a ledger that models and people read. It is built event by event; the cost of one
+// more event does not grow with the ledger (protocol.md §5).
+//
+// An input stands where it was first presented, not where it was committed: just before the first completed answer
+// that lists it. So a message that arrived among tool results never comes between a call and its result, and what one
+// request showed stays a prefix of what the next one shows.
+type Transcript struct {
+	Fold
+	head    Seq
+	entries []Entry
+	waiting []waitingInput // inputs not placed yet, ascending
+	turn    map[Seq]*turnInput
+	calls   map[string]callPlace // open calls
+}
+
+// Entry is one thing in a transcript: an input, an answer with the results of its calls, or a summary.
+type Entry struct {
+	Seq     Seq
+	Input   *Input
+	Answer  *Assistant
+	Results []*ToolOutput // one per call of Answer, in call order; nil while open
+	Summary string
+}
+
+type waitingInput struct {
+	seq Seq
+	in  Input
+}
+
+// turnInput is what is remembered of an input until the turn that answers it is over.
+type turnInput struct {
+	selection string
+	answers   int // assistant messages that listed it, failed ones too
+}
+
+type callPlace struct{ entry, ordinal int }
+
+// NewTranscript returns the transcript of an empty ledger.
+func NewTranscript() *Transcript {
+	return &Transcript{
+		Fold: Fold{Owed: OwedNone}, turn: map[Seq]*turnInput{}, calls: map[string]callPlace{},
+	}
+}
+
+// Head returns the seq of the last event applied.
+func (t *Transcript) Head() Seq { return t.head }
+
+// Apply adds the next event. Events come in seq order. It returns ErrInvalidPayload when a payload lacks its kind's
+// shape, which no committed payload does.
+func (t *Transcript) Apply(e Event) error {
+	said, err := parseFact(e.Kind, e.Payload)
+	if err != nil {
+		return err
+	}
+	legacy := t.LegacyWatermark
+	t.Fold.add(e.Seq, e.Kind, said)
+	t.head = e.Seq
+	switch e.Kind {
+	case UserMessage:
+		t.waiting = append(t.waiting, waitingInput{e.Seq, said.input})
+		t.turn[e.Seq] = &turnInput{selection: said.input.Selection}
+	case AssistantMessage:
+		t.answer(e.Seq, said.answer, legacy)
+	case ToolResult:
+		t.result(said.output)
+	case Compaction:
+		t.compact(said.summary)
+	case RunFinished:
+		t.forget()
+	}
+	return nil
+}
+
+func (t *Transcript) answer(seq Seq, m Assistant, legacy Seq) {
+	for _, s := range m.InputSeqs {
+		if in := t.turn[s]; in != nil {
+			in.answers++
+		}
+	}
+	if m.StopReason.Completed() {
+		t.entries = append(t.entries, t.take(append(t.waitingUpTo(legacy), m.InputSeqs...))...)
+	}
+	at := len(t.entries)
+	entry := Entry{Seq: seq, Answer: &m}
+	if m.StopReason.Completed() {
+		ids := m.CallIDs()
+		entry.Results = make([]*ToolOutput, len(ids))
+		clear(t.calls)
+		for i, id := range ids {
+			t.calls[id] = callPlace{at, i}
+		}
+	}
+	t.entries = append(t.entries, entry)
+	t.forget()
+}
+
+func (t *Transcript) waitingUpTo(seq Seq) []Seq {
+	var seqs []Seq
+	for _, w := range t.waiting {
+		if w.seq <= seq {
+			seqs = append(seqs, w.seq)
+		}
+	}
+	return seqs
+}
+
+// take removes the listed inputs from those that wait and returns them as entries. An input that a later one of them
+// names in retryOf is shown through that one alone.
+func (t *Transcript) take(listed []Seq) []Entry {
+	entries := t.presented(listed)
+	t.waiting = slices.DeleteFunc(t.waiting, func(w waitingInput) bool { return slices.Contains(listed, w.seq) })
+	return entries
+}
+
+func (t *Transcript) presented(listed []Seq) []Entry {
+	var entries []Entry
+	var replaced []Seq
+	for i := range t.waiting {
+		if w := &t.waiting[i]; slices.Contains(listed, w.seq) {
+			in := w.in
+			entries = append(entries, Entry{Seq: w.seq, Input: &in})
+			if in.RetryOf > 0 && in.RetryOf < w.seq {
+				replaced = append(replaced, in.RetryOf)
+			}
+		}
+	}
+	return slices.DeleteFunc(entries, func(e Entry) bool { return slices.Contains(replaced, e.Seq) })
+}
+
+func (t *Transcript) result(out ToolOutput) {
+	if p, ok := t.calls[out.ToolCallID]; ok {
+		t.entries[p.entry].Results[p.ordinal] = &out
+		delete(t.calls, out.ToolCallID)
+	}
+}
+
+// compact puts a summary in the place of all that stands before the first kept event. An input that was committed
+// earlier but presented later stays where it is: a question may not vanish from before its answer.
+func (t *Transcript) compact(summary string) {
+	first := slices.IndexFunc(t.entries, func(e Entry) bool { return e.Seq >= t.KeptSeq })
+	if first < 0 {
+		first = len(t.entries)
+	}
+	t.entries = append([]Entry{{Seq: t.KeptSeq, Summary: summary}}, t.entries[first:]...)
+	clear(t.calls)
+}
+
+// forget drops what was remembered of inputs whose turn is over.
+func (t *Transcript) forget() {
+	for s := range t.turn {
+		if !slices.Contains(t.Unanswered, s) && !slices.Contains(t.TurnInputs, s) {
+			delete(t.turn, s)
+		}
+	}
+}
+
+// Selection returns the selection in force for a request that presents the inputs of p, and how many assistant
+// messages (failed ones too) the ledger holds for the input that brought it. Without any selection, the count is that
+// of the input that was presented most often.
+func (t *Transcript) Selection(p Presented) (selection string, answers int) {
+	for _, s := range slices.Backward(p.Seqs) {
+		if in := t.turn[s]; in != nil && in.selection != "" {
+			return in.selection, in.answers
+		}
+	}
+	for _, s := range p.Seqs {
+		if in := t.turn[s]; in != nil {
+			answers = max(answers, in.answers)
+		}
+	}
+	return "", answers
+}
+
+// Pending returns the open calls of the latest answer, in call order.
+func (t *Transcript) Pending() []Block {
+	var open []Block
+	for _, e := range slices.Backward(t.entries) {
+		if e.Answer == nil || !e.Answer.StopReason.Completed() {
+			continue
+		}
+		for _, b := range e.Answer.Content {
+			if _, ok := t.calls[b.ID]; ok && b.Type == CallBlock {
+				open = append(open, b)
+			}
+		}
+		break
+	}
+	return open
+}
+
+// Entries returns the whole transcript for people: failed answers included, inputs that wait at the end.
+func (t *Transcript) Entries() []Entry {
+	all := slices.Clone(t.entries)
+	for _, w := range t.waiting {
+		in := w.in
+		all = append(all, Entry{Seq: w.seq, Input: &in})
+	}
+	return all
+}
+
+// Context returns the messages of a request that presents the inputs of p: no failed answer, every call with its
+// result in call order, no empty block, neighbouring user messages merged.
+func (t *Transcript) Context(p Presented) []Message {
+	var c modelContext
+	for _, e := range t.entries {
+		c.add(e)
+	}
+	for _, e := range t.presented(p.Seqs) {
+		c.add(e)
+	}
+	return c.messages
+}
+
+// What stands in the context in place of nothing: backends refuse empty messages.
+const (
+	emptyInput  = "(empty message)"
+	emptyOutput = "(no output)"
+	noResult    = "The call was interrupted; its outcome is unknown."
+)
+
+type modelContext struct{ messages []Message }
+
+func (c *modelContext) add(e Entry) {
+	switch {
+	case e.Input != nil:
+		c.user(e.Input.blocks())
+	case e.Answer == nil:
+		c.user([]Block{{Type: TextBlock, Text: e.Summary}})
+	case e.Answer.StopReason.Completed():
+		c.assistant(e)
+	}
+}
+
+func (in *Input) blocks() []Block {
+	return append([]Block{{Type: TextBlock, Text: in.Text}}, in.Content...)
+}
+
+func (c *modelContext) user(blocks []Block) {
+	blocks = presentable(blocks, TextBlock, ImageBlock)
+	if len(blocks) == 0 {
+		blocks = []Block{{Type: TextBlock, Text: emptyInput}}
+	}
+	if n := len(c.messages); n > 0 && c.messages[n-1].Role == RoleUser {
+		c.messages[n-1].Content = append(c.messages[n-1].Content, blocks...)
+		return
+	}
+	c.messages = append(c.messages, Message{Role: RoleUser, Content: blocks})
+}
+
+func (c *modelContext) assistant(e Entry) {
+	m := e.Answer
+	blocks := presentable(m.Content, TextBlock, ThinkingBlock, CallBlock, ImageBlock)
+	if len(blocks) == 0 {
+		return
+	}
+	c.messages = append(c.messages, Message{Role: RoleAssistant, Content: blocks, Provider: m.Provider, Model: m.Model})
+	ordinal := 0
+	for _, b := range blocks {
+		if b.Type == CallBlock {
+			c.result(b, e.Results[ordinal])
+			ordinal++
+		}
+	}
+}
+
+func (c *modelContext) result(call Block, out *ToolOutput) {
+	if out == nil {
+		stand := Interrupted(call.ID, noResult)
+		out = &stand
+	}
+	blocks := presentable(out.Content, TextBlock, ImageBlock)
+	if len(blocks) == 0 {
+		blocks = []Block{{Type: TextBlock, Text: emptyOutput}}
+	}
+	c.messages = append(c.messages, Message{
+		Role: RoleTool, Content: blocks, CallID: call.ID, ProviderID: call.ProviderID, ToolName: call.Name, IsError: out.IsError,
+	})
+}
+
+// presentable returns the blocks that a backend may see: those of the types, and nothing blank.
+func presentable(blocks []Block, types ...BlockType) []Block {
+	var kept []Block
+	for _, b := range blocks {
+		if !slices.Contains(types, b.Type) {
+			continue
+		}
+		switch b.Type {
+		case TextBlock:
+			if strings.TrimSpace(b.Text) != "" {
+				kept = append(kept, b)
+			}
+		case ThinkingBlock:
+			if strings.TrimSpace(b.Thinking) != "" || b.Signature != "" {
+				kept = append(kept, b)
+			}
+		case CallBlock:
+			kept = append(kept, b)
+		case ImageBlock:
+			if b.Data != "" {
+				kept = append(kept, b)
+			}
+		}
+	}
+	return kept
+}
