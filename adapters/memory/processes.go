@@ -1,0 +1,133 @@
+package memory
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/keel-agent/keel/domain"
+	"github.com/keel-agent/keel/ports"
+)
+
+// errProcessID is returned to a process that registers under an id that has a row.
+var errProcessID = errors.New("the process id was used before")
+
+// live returns the process's row if it can still be renewed.
+func (s *Store) live(id string) (*ports.Process, bool) {
+	p, ok := s.processes[id]
+	if !ok || p.Dead || !p.ExpiresAt.After(s.now()) {
+		return nil, false
+	}
+	return p, true
+}
+
+// Register implements ports.Processes.
+func (p Processes) Register(ctx context.Context, id, address string, ttl time.Duration) error {
+	return p.store.locked(ctx, func(s *Store) error {
+		if _, ok := s.processes[id]; ok {
+			return errProcessID
+		}
+		now := s.now()
+		s.processes[id] = &ports.Process{ID: id, Address: address, StartedAt: now, ExpiresAt: now.Add(ttl)}
+		return nil
+	})
+}
+
+// Renew implements ports.Processes.
+func (p Processes) Renew(ctx context.Context, id string, ttl time.Duration) (owned []ports.Owned, err error) {
+	err = p.store.locked(ctx, func(s *Store) error {
+		row, ok := s.live(id)
+		if !ok {
+			return ports.ErrProcessDead
+		}
+		row.ExpiresAt = s.now().Add(ttl)
+		for _, run := range s.ownedBy(func(owner string) bool { return owner == id }) {
+			owned = append(owned, ports.Owned{
+				Ref: run.Ref, Run: run.ID, Epoch: run.Epoch,
+				CancelRequested: run.CancelSeq != nil, PendingInput: run.PendingInput,
+			})
+		}
+		return nil
+	})
+	return owned, err
+}
+
+// SetDraining implements ports.Processes.
+func (p Processes) SetDraining(ctx context.Context, id string) error {
+	return p.store.locked(ctx, func(s *Store) error {
+		row, ok := s.live(id)
+		if !ok {
+			return ports.ErrProcessDead
+		}
+		row.Draining = true
+		return nil
+	})
+}
+
+// Deregister implements ports.Processes. A missing row is as good as a dead one.
+func (p Processes) Deregister(ctx context.Context, id string) error {
+	return p.store.locked(ctx, func(s *Store) error {
+		if row, ok := s.processes[id]; ok {
+			row.Dead = true
+		}
+		return nil
+	})
+}
+
+// Bury implements ports.Processes.
+func (p Processes) Bury(ctx context.Context) (orphans []ports.Orphan, err error) {
+	err = p.store.locked(ctx, func(s *Store) error {
+		for _, row := range s.processes {
+			row.Dead = row.Dead || !row.ExpiresAt.After(s.now())
+		}
+		named := map[string]bool{}
+		for _, run := range s.ownedBy(func(owner string) bool { return s.processes[owner].Dead }) {
+			named[run.Owner] = true
+			orphans = append(orphans, ports.Orphan{Ref: run.Ref, Run: run.ID})
+		}
+		for id, row := range s.processes {
+			if row.Dead && !named[id] {
+				delete(s.processes, id)
+			}
+		}
+		return nil
+	})
+	return orphans, err
+}
+
+// List implements ports.Processes.
+func (p Processes) List(ctx context.Context) (rows []ports.Process, err error) {
+	err = p.store.locked(ctx, func(s *Store) error {
+		for _, row := range s.processes {
+			rows = append(rows, *row)
+		}
+		slices.SortFunc(rows, func(a, b ports.Process) int {
+			return cmp.Or(a.StartedAt.Compare(b.StartedAt), cmp.Compare(a.ID, b.ID))
+		})
+		return nil
+	})
+	return rows, err
+}
+
+// ownedBy returns the running runs of the processes that owner selects, by run id.
+func (s *Store) ownedBy(owner func(string) bool) []domain.Run {
+	var found []domain.Run
+	for id, r := range s.running {
+		if run := r.runs[id]; owner(run.Owner) {
+			found = append(found, run)
+		}
+	}
+	slices.SortFunc(found, func(a, b domain.Run) int { return cmp.Compare(a.ID, b.ID) })
+	return found
+}
+
+func (s *Store) locked(ctx context.Context, do func(*Store) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return do(s)
+}

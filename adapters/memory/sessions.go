@@ -1,0 +1,84 @@
+package memory
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"slices"
+
+	"github.com/keel-agent/keel/domain"
+	"github.com/keel-agent/keel/ports"
+)
+
+// Get implements ports.Sessions.
+func (p Sessions) Get(ctx context.Context, ref domain.SessionRef) (domain.Session, *domain.Run, error) {
+	if err := ctx.Err(); err != nil {
+		return domain.Session{}, nil, err
+	}
+	p.store.mu.Lock()
+	defer p.store.mu.Unlock()
+	v := p.store.view(ref, domain.Needs{})
+	if v.Session == nil {
+		return domain.Session{}, nil, domain.ErrNotFound
+	}
+	return *v.Session, v.Run, nil
+}
+
+// List implements ports.Sessions.
+func (p Sessions) List(ctx context.Context, q ports.SessionQuery) ([]domain.Session, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	p.store.mu.Lock()
+	defer p.store.mu.Unlock()
+	var found []domain.Session
+	for _, r := range p.store.sessions {
+		if selects(q, &r.row) {
+			found = append(found, r.row)
+		}
+	}
+	slices.SortFunc(found, func(a, b domain.Session) int { return compareSessions(sessionCursor(&b), sessionCursor(&a)) })
+	found = found[:min(len(found), max(q.Limit, 0))]
+	for i := range found {
+		found[i] = cloneSession(found[i])
+	}
+	return found, nil
+}
+
+func selects(q ports.SessionQuery, row *domain.Session) bool {
+	switch {
+	case row.Ref.Tenant != q.Tenant,
+		q.State != "" && row.State != q.State,
+		q.Parent != "" && (row.Parent == nil || row.Parent.Session != q.Parent),
+		q.Before != nil && compareSessions(sessionCursor(row), *q.Before) >= 0:
+		return false
+	}
+	return hasMembers(row.Metadata, q.Metadata)
+}
+
+// hasMembers reports whether each of want is a top-level member of p that is an equal string.
+func hasMembers(p domain.Payload, want map[string]string) bool {
+	if len(want) == 0 {
+		return true
+	}
+	var members map[string]json.RawMessage
+	if json.Unmarshal(p.Bytes(), &members) != nil {
+		return false
+	}
+	for name, value := range want {
+		raw, ok := members[name]
+		var got *string
+		if !ok || json.Unmarshal(raw, &got) != nil || got == nil || *got != value {
+			return false
+		}
+	}
+	return true
+}
+
+func sessionCursor(row *domain.Session) ports.SessionCursor {
+	return ports.SessionCursor{CreatedAtMS: row.CreatedAt.UnixMilli(), Session: row.Ref.Session}
+}
+
+func compareSessions(a, b ports.SessionCursor) int {
+	return cmp.Or(cmp.Compare(a.CreatedAtMS, b.CreatedAtMS), cmp.Compare(a.Session, b.Session))
+}

@@ -1,0 +1,17 @@
+module github.com/keel-agent/keel/ports
+
+go 1.26
+
+require (
+	github.com/keel-agent/keel/domain v0.0.0
+	github.com/stretchr/testify v1.12.1
+	go.uber.org/goleak v1.3.0
+)
+
+require (
+	github.com/go-json-experiment/json v1.27.2 // indirect
+	go.yaml.in/yaml/v3 v3.0.5 // indirect
+	pgregory.net/rapid v1.3.0 // indirect
+)
+
+replace github.com/keel-agent/keel/domain => ../domain

@@ -1,0 +1,62 @@
+package ports
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/keel-agent/keel/domain"
+)
+
+// ErrProcessDead is returned to a process whose row is missing, dead or expired: it must stop every attempt and
+// register anew under a new id.
+var ErrProcessDead = errors.New("the process's lease has expired")
+
+// Processes keeps one liveness row per server process, judged by the store's clock alone.
+type Processes interface {
+	// Register inserts a new live process that expires ttl from now. The id must never have been used before.
+	Register(ctx context.Context, id, address string, ttl time.Duration) error
+
+	// Renew extends the process's life to ttl from now and returns what it owns. It returns ErrProcessDead when the
+	// row is missing, dead or already expired; such a row is never revived.
+	Renew(ctx context.Context, id string, ttl time.Duration) ([]Owned, error)
+
+	// SetDraining marks the process as draining: it claims nothing more.
+	SetDraining(ctx context.Context, id string) error
+
+	// Deregister marks the process dead at once; what it still owned is rescued. Dead rows that no run names are
+	// removed by Bury.
+	Deregister(ctx context.Context, id string) error
+
+	// Bury marks expired processes dead, finally, and returns the running runs of all dead processes: each wants a
+	// domain.Rescue.
+	Bury(ctx context.Context) ([]Orphan, error)
+
+	// List returns all process rows, oldest first.
+	List(ctx context.Context) ([]Process, error)
+}
+
+// Owned is a running run of a process, as the store knows it.
+type Owned struct {
+	Ref             domain.SessionRef
+	Run             string
+	Epoch           int64
+	CancelRequested bool
+	PendingInput    bool
+}
+
+// Orphan is a running run whose owner is dead.
+type Orphan struct {
+	Ref domain.SessionRef
+	Run string
+}
+
+// Process is one liveness row.
+type Process struct {
+	ID        string
+	Address   string
+	StartedAt time.Time
+	ExpiresAt time.Time
+	Draining  bool
+	Dead      bool
+}

@@ -1,0 +1,41 @@
+package ports
+
+import (
+	"context"
+	"time"
+
+	"github.com/keel-agent/keel/domain"
+)
+
+// ToolSpec describes a tool to a model and to the runner.
+type ToolSpec struct {
+	Name        string
+	Description string
+	Schema      string // JSON Schema of the arguments, an object
+	ReplaySafe  bool   // may run again after a crash that left its outcome unknown
+}
+
+// Tools is a set of tools that sessions may use.
+type Tools interface {
+	// Specs returns the tools of the set, sorted by name.
+	Specs() []ToolSpec
+
+	// Execute runs one call. Execution is at least once: the same call may run again after a crash, and its ID tells.
+	// A tool's own failure, bad arguments included, is a result with IsError; an error is returned only when ctx ended.
+	Execute(ctx context.Context, call ToolInvocation) (ToolOutput, error)
+}
+
+// ToolInvocation is one call to execute.
+type ToolInvocation struct {
+	Ref       domain.SessionRef
+	ID        string // unique in the session
+	Name      string
+	Arguments string // a JSON object
+}
+
+// ToolOutput is what a tool gave.
+type ToolOutput struct {
+	Content  []domain.Block
+	IsError  bool
+	Duration time.Duration
+}
