@@ -1,0 +1,308 @@
+package openai
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+
+	"github.com/keel-agent/keel/adapters/providers/wire"
+	"github.com/keel-agent/keel/domain"
+	"github.com/keel-agent/keel/ports"
+)
+
+// maxReply bounds what one answer may hold in bytes: a model that loops writes until somebody stops it.
+const maxReply = 32 << 20
+
+// decoder turns the chunks of one answer into a reply.
+type decoder struct {
+	emit func(ports.Delta)
+
+	model   string
+	parts   []*part
+	calls   calls
+	usage   *domain.Usage
+	finish  domain.StopReason
+	refused bool // text came as a refusal
+	choice  *int64
+	size    int
+}
+
+// part is a block on its way.
+type part struct {
+	kind domain.BlockType
+	text wire.Text
+	call *call
+}
+
+// life says what a chunk meant to a stream.
+type life int
+
+const (
+	ping     life = iota // nothing
+	alive                // the answer goes on
+	finished             // the answer is complete; usage may follow
+	done                 // nothing follows
+)
+
+// event takes the data of one event.
+func (d *decoder) event(e wire.Event) (life, error) {
+	data := strings.TrimSpace(e.Data)
+	switch {
+	case data == "[DONE]":
+		return done, nil
+	case e.Type == "error":
+		f, ok := wire.ReadFault([]byte(data))
+		if !ok {
+			f = wire.ErrorValue(errorText(data))
+		}
+		return ping, f.Error()
+	case !strings.Contains(data, "\n") || json.Valid([]byte(data)):
+		return d.chunk([]byte(data))
+	}
+	// Some servers end events with one line feed in place of two.
+	best := ping
+	for line := range strings.Lines(data) {
+		l, err := d.event(wire.Event{Data: line})
+		if err != nil {
+			return l, err
+		}
+		best = max(best, l)
+	}
+	return best, nil
+}
+
+// errorText returns data as a JSON value, as a string if it is none.
+func errorText(data string) wire.Raw {
+	if raw := wire.Raw(data); raw.IsValid() {
+		return raw
+	}
+	return quoted(data)
+}
+
+// chunk takes one chunk, or one whole completion.
+func (d *decoder) chunk(data []byte) (life, error) {
+	if len(data) == 0 || string(data) == "null" {
+		return ping, nil
+	}
+	var c chunk
+	err := wire.Decode(data, &c)
+	if err != nil || c.faulty() {
+		if f, ok := wire.ReadFault(data); ok {
+			return ping, f.Error()
+		}
+	}
+	if err != nil {
+		return ping, malformed("a chunk of the stream is not an object: " + err.Error())
+	}
+	if d.model == "" {
+		d.model = wire.Clean(wire.String(c.Model))
+	}
+	if u := readUsage(c.Usage); u != nil {
+		d.usage = u
+	}
+	d.calls.round++
+	l := ping
+	for _, raw := range list(c.Choices) {
+		ours, err := d.take(read[choice](raw))
+		if err != nil {
+			return ping, err
+		}
+		if ours {
+			l = alive
+		}
+	}
+	if d.size > maxReply {
+		return ping, malformed("the answer is larger than this server reads")
+	}
+	if d.finish != "" {
+		l = finished
+	}
+	return l, nil
+}
+
+func malformed(why string) error {
+	return &ports.ProviderError{Class: ports.Retryable, Code: "malformed_stream", Message: why}
+}
+
+// take reads one choice. Only the first one that an answer names is read; ours tells whether c is it.
+func (d *decoder) take(c choice) (ours bool, err error) {
+	if index, ok := wire.Int(c.Index); ok {
+		if d.choice == nil {
+			d.choice = &index
+		}
+		if *d.choice != index {
+			return false, nil
+		}
+	}
+	if wire.IsError(c.Error) {
+		return true, wire.ErrorValue(c.Error).Error()
+	}
+	body := c.Delta
+	if wire.IsNull(body) && len(d.parts) == 0 {
+		body = c.Message
+	}
+	if err := d.delta(read[delta](body)); err != nil {
+		return true, err
+	}
+	return true, d.end(wire.String(c.FinishReason))
+}
+
+func (d *decoder) delta(m delta) error {
+	for _, raw := range thinkingOf(m) {
+		d.write(domain.ThinkingBlock, raw)
+	}
+	d.content(m.Content)
+	if s := wire.String(m.Refusal); s != "" {
+		d.refused = true
+		d.write(domain.TextBlock, m.Refusal)
+	}
+	for _, raw := range list(m.ToolCalls) {
+		if err := d.piece(readPiece(raw)); err != nil {
+			return err
+		}
+	}
+	if f := read[functionPiece](m.FunctionCall); !wire.IsNull(m.FunctionCall) {
+		return d.piece(piece{name: f.Name, args: f.Arguments})
+	}
+	return nil
+}
+
+// content takes a text, or a list of typed parts of text and thinking.
+func (d *decoder) content(raw wire.Raw) {
+	if wire.IsNull(raw) {
+		return
+	}
+	if raw.Kind() == '"' {
+		d.write(domain.TextBlock, raw)
+		return
+	}
+	for _, e := range list(raw) {
+		o := wire.Object(e)
+		switch t := wire.String(o["type"]); {
+		case o == nil:
+			d.write(domain.TextBlock, e)
+		case strings.Contains(t, "thinking") || strings.Contains(t, "reasoning"):
+			for _, inner := range texts(e) {
+				d.write(domain.ThinkingBlock, inner)
+			}
+		default:
+			d.write(domain.TextBlock, o["text"])
+		}
+	}
+}
+
+// thinkingOf returns the pieces of thinking in m. Backends that have several members for it repeat themselves in them.
+func thinkingOf(m delta) []wire.Raw {
+	for _, raw := range []wire.Raw{m.ReasoningContent, m.Reasoning, m.ReasoningDetails} {
+		if pieces := texts(raw); len(pieces) > 0 {
+			return pieces
+		}
+	}
+	return nil
+}
+
+// texts returns the non-empty strings of a text, of an object that holds one, or of a list of either.
+func texts(raw wire.Raw) (found []wire.Raw) {
+	switch {
+	case wire.IsNull(raw) || string(raw) == `""`:
+	case raw.Kind() == '"':
+		found = append(found, raw)
+	default:
+		for _, e := range list(raw) {
+			if e.Kind() != '{' {
+				found = append(found, texts(e)...)
+				continue
+			}
+			o := wire.Object(e)
+			for _, name := range []string{"text", "summary", "content", "thinking"} {
+				if inner := texts(o[name]); len(inner) > 0 {
+					found = append(found, inner...)
+					break
+				}
+			}
+		}
+	}
+	return found
+}
+
+// write appends a piece of text to the open block of its kind, or opens one.
+func (d *decoder) write(kind domain.BlockType, literal wire.Raw) {
+	if len(literal) == 0 || literal.Kind() != '"' || string(literal) == `""` {
+		return
+	}
+	d.size += len(literal)
+	d.show(kind, d.open(kind).text.Add(literal))
+}
+
+func (d *decoder) open(kind domain.BlockType) *part {
+	if n := len(d.parts); n > 0 {
+		last := d.parts[n-1]
+		if last.kind == kind {
+			return last
+		}
+		d.close(last)
+	}
+	p := &part{kind: kind}
+	d.parts = append(d.parts, p)
+	return p
+}
+
+// close gives out what a block still held back.
+func (d *decoder) close(p *part) {
+	if p.call == nil {
+		d.show(p.kind, p.text.End())
+		return
+	}
+	p.call.waiting += p.call.args.End()
+	p.call.name.End()
+	d.showCall(p.call.show())
+}
+
+func (d *decoder) show(kind domain.BlockType, text string) {
+	switch {
+	case text == "":
+	case kind == domain.ThinkingBlock:
+		d.emit(ports.Delta{Thinking: text})
+	default:
+		d.emit(ports.Delta{Text: text})
+	}
+}
+
+func (d *decoder) showCall(part *ports.ToolCallPart) {
+	if part != nil {
+		d.emit(ports.Delta{ToolCall: part})
+	}
+}
+
+func (d *decoder) piece(p piece) error {
+	if p.blank() && len(d.calls.all) > 0 && !p.indexed {
+		return nil
+	}
+	k, err := d.calls.place(p)
+	if err != nil {
+		return err
+	}
+	if k == nil {
+		if n := len(d.parts); n > 0 && d.parts[n-1].call == nil {
+			d.close(d.parts[n-1])
+		}
+		k = d.calls.open(p)
+		d.parts = append(d.parts, &part{kind: domain.CallBlock, call: k})
+	}
+	d.size += len(p.name) + len(p.args)
+	d.showCall(k.add(p, d.calls.round))
+	return nil
+}
+
+// completion takes the body of an answer that is no stream.
+func (d *decoder) completion(body []byte) error {
+	body = bytes.TrimSpace(body)
+	if len(body) == 0 {
+		return malformed("the answer is empty")
+	}
+	l, err := d.chunk(body)
+	if err == nil && l != finished {
+		err = malformed("the answer is neither a stream nor a completion")
+	}
+	return err
+}

@@ -1,0 +1,345 @@
+package openai_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/keel-agent/keel/adapters/providers/openai"
+	"github.com/keel-agent/keel/adapters/providers/openai/openaitest"
+	"github.com/keel-agent/keel/domain"
+	"github.com/keel-agent/keel/ports"
+)
+
+const key = "sk-canary-0123456789"
+
+func start(t *testing.T, answers ...openaitest.Response) (*openaitest.Server, *openai.Provider) {
+	s := openaitest.Start(t)
+	s.Push(answers...)
+	return s, newProvider(t, openai.Config{BaseURL: s.URL(), Model: "test-model", APIKey: key})
+}
+
+func ask(t *testing.T, p *openai.Provider, options ...func(*ports.ModelRequest)) (ports.Reply, error) {
+	req := ports.ModelRequest{Messages: []domain.Message{user("hi")}}
+	for _, o := range options {
+		o(&req)
+	}
+	reply, err := p.Generate(t.Context(), req, func(ports.Delta) {})
+	if err != nil {
+		require.NotContains(t, err.Error(), key)
+		for cause := err; cause != nil; cause = errors.Unwrap(cause) {
+			require.NotContains(t, cause.Error(), key)
+		}
+	}
+	return reply, err
+}
+
+func faultOf(t *testing.T, err error) *ports.ProviderError {
+	t.Helper()
+	var fault *ports.ProviderError
+	require.ErrorAs(t, err, &fault)
+	return fault
+}
+
+var hello = openaitest.Stream(openaitest.Text("Hel"), openaitest.Text("lo"), openaitest.Finish("stop"), openaitest.Usage(3, 5))
+
+func TestAnswerOverHTTP(t *testing.T) {
+	s, p := start(t, hello)
+	reply, err := ask(t, p)
+	require.NoError(t, err)
+	require.Equal(t, ports.Reply{
+		Content:    []domain.Block{{Type: domain.TextBlock, Text: "Hello"}},
+		StopReason: domain.StopEndTurn, Usage: &domain.Usage{Input: 3, Output: 5}, Model: "test-model",
+	}, reply)
+	require.Equal(t, "Bearer "+key, s.Requests()[0].Header.Get("Authorization"))
+	require.Equal(t, "openai", p.Name())
+}
+
+// TestSplitsOverHTTP sends streams in two writes, cut at places spread over the whole.
+func TestSplitsOverHTTP(t *testing.T) {
+	body := openaitest.Event(openaitest.Text("5 € 😀")) + ": ping\n\n" + openaitest.Event(openaitest.CallHead(0, "ca", "f")) +
+		openaitest.Event(openaitest.CallArguments(0, `{"s":"€"}`)) + openaitest.Event(openaitest.Finish("tool_calls")) + openaitest.Done
+	s, p := start(t)
+	for cut := 1; cut < len(body); cut += 37 {
+		s.Push(openaitest.Bytes(body[:cut], body[cut:]))
+		reply, err := ask(t, p)
+		require.NoError(t, err)
+		require.Equal(t, []domain.Block{
+			{Type: domain.TextBlock, Text: "5 € 😀"}, {Type: domain.CallBlock, ProviderID: "ca", Name: "f", Arguments: `{"s":"€"}`},
+		}, reply.Content, "cut at byte %d", cut)
+	}
+}
+
+func TestEndsOfConnections(t *testing.T) {
+	good := []string{openaitest.Text("Hello"), openaitest.Finish("stop")}
+	for name, c := range map[string]struct {
+		answer openaitest.Response
+		code   string
+	}{
+		"K04 E: reset behind the finish reason": {openaitest.Events(good...).Ending(openaitest.Reset), ""},
+		"closed behind the finish reason":       {openaitest.Events(good...).Ending(openaitest.Drop), ""},
+		"K04 A: reset in the answer":            {openaitest.Events(good[0]).Ending(openaitest.Reset), "connection"},
+		"closed in the answer":                  {openaitest.Events(good[0]).Ending(openaitest.Drop), "connection"},
+		"closed in a frame":                     {openaitest.Bytes(openaitest.Event(good[0]) + "data: {").Ending(openaitest.Drop), "connection"},
+		"ended in a frame":                      {openaitest.Bytes(openaitest.Event(good[0]) + "data: {"), "cut"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			// The end waits until the client has read the answer: a reset may overtake what was sent before it.
+			read := make(chan struct{})
+			c.answer.Steps = append(c.answer.Steps, openaitest.Step{Until: read})
+			_, p := start(t, c.answer)
+			reply, err := p.Generate(t.Context(), ports.ModelRequest{}, func(ports.Delta) { close(read) })
+			require.Equal(t, []domain.Block{{Type: domain.TextBlock, Text: "Hello"}}, reply.Content)
+			if c.code == "" {
+				require.NoError(t, err)
+				return
+			}
+			require.Equal(t, c.code, faultOf(t, err).Code)
+			require.Equal(t, ports.Retryable, faultOf(t, err).Class)
+		})
+	}
+}
+
+func TestUnreachable(t *testing.T) {
+	p := newProvider(t, openai.Config{BaseURL: "http://user:" + key + "@127.0.0.1:1/v1", Model: "m"})
+	_, err := ask(t, p)
+	require.Equal(t, ports.Retryable, faultOf(t, err).Class)
+	require.Equal(t, "connection", faultOf(t, err).Code)
+	_, err = p.Models(t.Context())
+	require.Equal(t, ports.Retryable, faultOf(t, err).Class)
+	require.NotContains(t, err.Error(), key)
+}
+
+func TestKeyIsNeverTold(t *testing.T) {
+	quoting := openaitest.Fault("Incorrect API key provided: "+key, "invalid_api_key")
+	_, p := start(t,
+		openaitest.Error(401, quoting), openaitest.Error(500, "no "+key), openaitest.Whole(quoting),
+		openaitest.Stream(openaitest.Text("x"), quoting), openaitest.Bytes(key+"\n"),
+	)
+	for range 5 {
+		_, err := ask(t, p)
+		require.Contains(t, err.Error(), "[redacted]")
+	}
+}
+
+func TestRedirectsAreNotFollowed(t *testing.T) {
+	s, p := start(t)
+	s.Push(openaitest.Response{Status: http.StatusPermanentRedirect, Header: map[string]string{"Location": s.URL() + "/chat/completions"}})
+	_, err := ask(t, p)
+	require.Equal(t, ports.Fatal, faultOf(t, err).Class)
+	require.Len(t, s.Requests(), 1)
+}
+
+func TestRefusedParameters(t *testing.T) {
+	s, p := start(t,
+		openaitest.Error(400, openaitest.Fault("Unknown parameter: 'stream_options'.", "unknown_parameter")),
+		openaitest.Error(400, openaitest.Fault("Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead.", "unsupported_parameter")),
+		hello, hello,
+	)
+	capped := func(r *ports.ModelRequest) { r.Options.MaxTokens = 7 }
+	for range 2 {
+		_, err := ask(t, p, capped)
+		require.NoError(t, err)
+	}
+	var got []string
+	for _, r := range s.Requests() {
+		_, tail, _ := strings.Cut(string(r.Body), `}],`)
+		got = append(got, tail)
+	}
+	require.Equal(t, []string{
+		`"max_tokens":7,"stream":true,"stream_options":{"include_usage":true}}`,
+		`"max_tokens":7,"stream":true}`,
+		`"max_completion_tokens":7,"stream":true}`,
+		`"max_completion_tokens":7,"stream":true}`,
+	}, got, "what was refused is remembered")
+
+	s.Push(openaitest.Error(400, openaitest.Fault("stream_options again", "x")))
+	_, err := ask(t, p)
+	require.Equal(t, ports.Fatal, faultOf(t, err).Class, "the same refusal twice is a fault")
+}
+
+func TestRetryAfter(t *testing.T) {
+	_, p := start(t, openaitest.TooMany("86400"), openaitest.TooMany("-5"), openaitest.TooMany("1.5"),
+		openaitest.Response{Header: map[string]string{"Retry-After-Ms": "250"}, Steps: []openaitest.Step{{Write: openaitest.Event(openaitest.Fault("slow", "429"))}}})
+	for _, want := range []time.Duration{24 * time.Hour, 0, 1500 * time.Millisecond, 250 * time.Millisecond} {
+		_, err := ask(t, p)
+		require.Equal(t, want, faultOf(t, err).RetryAfter)
+		require.Equal(t, ports.Retryable, faultOf(t, err).Class)
+	}
+}
+
+func TestModels(t *testing.T) {
+	s := openaitest.Start(t)
+	for _, c := range []struct {
+		body, configured string
+		want             []ports.Model
+	}{
+		{`{"data":[{"id":"a","context_length":8192},{"id":"b","max_model_len":"4096"},{"id":"a"},{}]}`, "", []ports.Model{{ID: "a", ContextWindow: 8192}, {ID: "b", ContextWindow: 4096}}},
+		{`{"data":[{"id":"a"},{"id":"b"}]}`, "b", []ports.Model{{ID: "b"}, {ID: "a"}}},
+		{`{"data":[{"id":"a"}]}`, "hidden", []ports.Model{{ID: "hidden"}, {ID: "a"}}},
+		{`{"models":[{"name":"a","meta":{"n_ctx":512}}]}`, "", []ports.Model{{ID: "a", ContextWindow: 512}}},
+		{`["a"]`, "", []ports.Model{{ID: "a"}}},
+		{`{"data":null}`, "", nil},
+		{`hello`, "c", []ports.Model{{ID: "c"}}},
+		{``, "c", []ports.Model{{ID: "c"}}},
+	} {
+		s.SetModels(c.body)
+		got, err := newProvider(t, openai.Config{BaseURL: s.URL(), Model: c.configured}).Models(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, c.want, got, c.body)
+	}
+}
+
+func TestDefaultModelIsDiscovered(t *testing.T) {
+	s := openaitest.Start(t)
+	p := newProvider(t, openai.Config{BaseURL: s.URL()})
+	s.SetModels("")
+	_, err := ask(t, p)
+	require.Equal(t, "no_model", faultOf(t, err).Code)
+	s.SetModels(`{"data":[{"id":"first"},{"id":"second"}]}`)
+	s.Push(hello)
+	_, err = ask(t, p)
+	require.NoError(t, err)
+	require.Contains(t, string(s.Requests()[0].Body), `"model":"first"`)
+}
+
+func TestFromEnv(t *testing.T) {
+	env := map[string]string{}
+	getenv := func(name string) string { return env[name] }
+	_, err := openai.NewFromEnv(getenv)
+	require.ErrorIs(t, err, openai.ErrNotConfigured)
+
+	env["OPENAI_API_KEY"] = key + "\n"
+	p, err := openai.NewFromEnv(getenv)
+	require.NoError(t, err)
+	p.Close()
+
+	s := openaitest.Start(t)
+	s.Push(hello)
+	env = map[string]string{"OPENAI_BASE_URL": strings.TrimSuffix(s.URL(), "/v1") + "/", "OPENAI_MODEL": "local"}
+	p, err = openai.NewFromEnv(getenv)
+	require.NoError(t, err)
+	defer p.Close()
+	_, err = ask(t, p)
+	require.NoError(t, err)
+	require.Empty(t, s.Requests()[0].Header.Get("Authorization"))
+	require.Contains(t, string(s.Requests()[0].Body), `"model":"local"`)
+
+	for _, bad := range []string{"ftp://x", "localhost:11434", "http://x/v1?key=1", "http://x/#f"} {
+		_, err = openai.New(openai.Config{BaseURL: bad})
+		require.Error(t, err)
+		require.NotContains(t, err.Error(), bad)
+	}
+	_, err = openai.New(openai.Config{APIKey: "a\nb" + key})
+	require.Error(t, err)
+	require.NotContains(t, err.Error(), key)
+}
+
+func TestConcurrentUse(t *testing.T) {
+	s, p := start(t)
+	var wg sync.WaitGroup
+	for range 8 {
+		s.Push(hello)
+		wg.Go(func() {
+			reply, err := p.Generate(t.Context(), ports.ModelRequest{}, func(ports.Delta) {})
+			if err != nil || reply.Content[0].Text != "Hello" {
+				t.Errorf("%v, %v", reply, err)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// TestCancelledAtTheEnd: a cancellation wins over an answer that was complete by then.
+func TestCancelledAtTheEnd(t *testing.T) {
+	_, p := start(t, openaitest.Bytes(openaitest.Event(openaitest.Text("x"))+openaitest.Event(openaitest.Finish("stop"))+openaitest.Done))
+	cause := errors.New("enough")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	reply, err := p.Generate(ctx, ports.ModelRequest{}, func(ports.Delta) { cancel(cause) })
+	require.ErrorIs(t, err, cause)
+	require.Equal(t, "x", reply.Content[0].Text)
+}
+
+// slowBody is a body that sends a piece each interval, without end.
+type slowBody struct {
+	ctx      context.Context
+	interval time.Duration
+	list     []string // the last one repeats
+}
+
+func (b *slowBody) Read(p []byte) (int, error) {
+	timer := time.NewTimer(b.interval)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-b.ctx.Done():
+		return 0, context.Cause(b.ctx)
+	}
+	n := copy(p, b.list[0])
+	if len(b.list) > 1 {
+		b.list = b.list[1:]
+	}
+	return n, nil
+}
+
+func (b *slowBody) Close() error { return nil }
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// TestSilence: neither comments nor empty chunks are life, and anything else is.
+func TestSilence(t *testing.T) {
+	piece := openaitest.Event(openaitest.Text("x"))
+	for name, c := range map[string]struct {
+		list []string
+		want time.Duration
+		code string
+	}{
+		"comments":                    {[]string{": ping\n\n"}, 10 * time.Second, "idle"},
+		"chunks without choices":      {[]string{`data: {"choices":[]}` + "\n\n"}, 10 * time.Second, "idle"},
+		"chunks of another choice":    {[]string{piece, `data: {"choices":[{"index":1,"delta":{"content":"x"}}]}` + "\n\n"}, 13 * time.Second, "idle"},
+		"silence after some life":     {[]string{piece, piece, ": ping\n\n"}, 16 * time.Second, "idle"},
+		"no end behind a good finish": {[]string{piece, openaitest.Event(openaitest.Finish("stop")), ": ping\n\n"}, 9 * time.Second, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				begin := time.Now()
+				client := &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+					body := &slowBody{r.Context(), 3 * time.Second, c.list}
+					return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: body, Request: r}, nil
+				})}
+				p := newProvider(t, openai.Config{BaseURL: "http://x", Model: "m", HTTPClient: client, IdleTimeout: 10 * time.Second})
+				_, err := ask(t, p)
+				require.Equal(t, c.want, time.Since(begin))
+				if c.code == "" {
+					require.NoError(t, err)
+					return
+				}
+				require.Equal(t, c.code, faultOf(t, err).Code)
+				require.Equal(t, ports.Retryable, faultOf(t, err).Class)
+			})
+		})
+	}
+	t.Run("no answer at all", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			client := &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+				<-r.Context().Done()
+				return nil, r.Context().Err()
+			})}
+			p := newProvider(t, openai.Config{BaseURL: "http://x", Model: "m", HTTPClient: client, IdleTimeout: 10 * time.Second})
+			_, err := ask(t, p)
+			require.Equal(t, "idle", faultOf(t, err).Code)
+		})
+	})
+}
+
+var _ io.ReadCloser = (*slowBody)(nil)

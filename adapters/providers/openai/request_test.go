@@ -1,0 +1,144 @@
+package openai
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/keel-agent/keel/domain"
+	"github.com/keel-agent/keel/ports"
+)
+
+func requestOf(t *testing.T, req ports.ModelRequest) string {
+	p, err := New(Config{BaseURL: "http://127.0.0.1:1"})
+	require.NoError(t, err)
+	body, err := p.body(req)
+	require.NoError(t, err)
+	again, err := p.body(req)
+	require.NoError(t, err)
+	require.Equal(t, string(body), string(again), "equal requests have equal bytes")
+	require.True(t, json.Valid(body))
+	return string(body)
+}
+
+func userOf(blocks ...domain.Block) domain.Message {
+	return domain.Message{Role: domain.RoleUser, Content: blocks}
+}
+
+func assistantOf(blocks ...domain.Block) domain.Message {
+	return domain.Message{Role: domain.RoleAssistant, Content: blocks}
+}
+
+func resultOf(id string, blocks ...domain.Block) domain.Message {
+	return domain.Message{Role: domain.RoleTool, CallID: id, ToolName: "f", Content: blocks}
+}
+
+func kernelCall(id, args, raw string) domain.Block {
+	return domain.Block{Type: domain.CallBlock, ID: id, ProviderID: "call_0", Name: "f", Arguments: args, RawArguments: raw}
+}
+
+func image(data string) domain.Block {
+	return domain.Block{Type: domain.ImageBlock, MimeType: "image/png", Data: data}
+}
+
+// wireMessages returns the messages of the request for messages, each as its JSON.
+func wireMessages(t *testing.T, messages ...domain.Message) []string {
+	var r struct {
+		Messages []json.RawMessage `json:"messages"`
+	}
+	require.NoError(t, json.Unmarshal([]byte(requestOf(t, ports.ModelRequest{Model: "m", Messages: messages})), &r))
+	var list []string
+	for _, m := range r.Messages {
+		list = append(list, string(m))
+	}
+	return list
+}
+
+func TestRequest(t *testing.T) {
+	zero := 0.0
+	got := requestOf(t, ports.ModelRequest{
+		Model: "m", System: "Be <brief>.", Messages: []domain.Message{userOf(text("hi"))},
+		Tools:   []ports.ToolSpec{{Name: "f", Description: "does f", Schema: `{"type":"object","properties":{"z":{},"a":{}}}`}, {Name: "g"}},
+		Options: ports.Options{Temperature: &zero, MaxTokens: 9, Thinking: "low"},
+	})
+	require.Equal(t, `{"model":"m","messages":[{"role":"system","content":"Be <brief>."},{"role":"user","content":"hi"}],`+
+		`"tools":[{"type":"function","function":{"name":"f","description":"does f","parameters":{"type":"object","properties":{"z":{},"a":{}}}}},`+
+		`{"type":"function","function":{"name":"g","parameters":{"type":"object","properties":{}}}}],`+
+		`"temperature":0,"max_tokens":9,"reasoning_effort":"low","stream":true,"stream_options":{"include_usage":true}}`, got)
+
+	require.Equal(t, `{"model":"m","messages":[],"stream":true,"stream_options":{"include_usage":true}}`,
+		strings.Replace(requestOf(t, ports.ModelRequest{Model: "m", System: " \n"}), "null", "[]", 1))
+}
+
+func TestMessages(t *testing.T) {
+	require.Equal(t, []string{
+		`{"role":"user","content":"look"}`,
+		`{"role":"assistant","content":"I read.","tool_calls":[{"id":"k1","type":"function","function":{"name":"f","arguments":"{\"n\":9007199254740993}"}},` +
+			`{"id":"k2","type":"function","function":{"name":"f","arguments":"{\"malformed\":\"{\\\"a\\\":\"}"}}]}`,
+		`{"role":"tool","content":"a\nb","tool_call_id":"k1"}`,
+		`{"role":"tool","content":"not JSON","tool_call_id":"k2"}`,
+		`{"role":"assistant","content":"Done."}`,
+	}, wireMessages(t,
+		userOf(text("look")),
+		assistantOf(thinks("hm"), text("I read."), kernelCall("k1", `{"n":9007199254740993}`, ""), kernelCall("k2", "", `{"a":`), domain.Block{Type: "hologram"}),
+		resultOf("k1", text("a"), text("b")), resultOf("k2", text("not JSON")), assistantOf(text("Done.")),
+	), "the kernel's ids are the wire's, thinking and unknown blocks stay away")
+}
+
+// TestBlankMessages: handed case K09 as far as it is the request builder's.
+func TestBlankMessages(t *testing.T) {
+	require.Equal(t, []string{
+		`{"role":"user","content":"a\n\nb"}`,
+		`{"role":"assistant","content":null,"tool_calls":[{"id":"k1","type":"function","function":{"name":"f","arguments":"{}"}}]}`,
+		`{"role":"tool","content":"(no output)","tool_call_id":"k1"}`,
+		`{"role":"user","content":"(empty message)"}`,
+	}, wireMessages(t,
+		userOf(text("a")), assistantOf(), assistantOf(text(" \n"), thinks("hm")), userOf(text(""), text("b")),
+		assistantOf(text("\n\n"), kernelCall("k1", `{}`, "")), resultOf("k1", text(" ")), userOf(text("\n")),
+	))
+}
+
+func TestOrderIsKept(t *testing.T) {
+	require.Equal(t, []string{`{"role":"user","content":"a"}`, `{"role":"tool","content":"r","tool_call_id":"k1"}`},
+		wireMessages(t, userOf(text("a")), resultOf("k1", text("r"))))
+}
+
+func TestImages(t *testing.T) {
+	require.Equal(t, []string{
+		`{"role":"user","content":[{"type":"text","text":"see"},{"type":"image_url","image_url":{"url":"data:image/png;base64,AAAA"}}]}`,
+		`{"role":"assistant","content":null,"tool_calls":[{"id":"k1","type":"function","function":{"name":"f","arguments":"{}"}},{"id":"k2","type":"function","function":{"name":"f","arguments":"{}"}}]}`,
+		`{"role":"tool","content":"(an image, shown below)","tool_call_id":"k1"}`,
+		`{"role":"tool","content":"two","tool_call_id":"k2"}`,
+		`{"role":"user","content":[{"type":"text","text":"Image from a result of f:"},{"type":"image_url","image_url":{"url":"data:image/png;base64,BBBB"}},{"type":"text","text":"and now"}]}`,
+	}, wireMessages(t,
+		userOf(text("see"), image("AAAA")), assistantOf(kernelCall("k1", "{}", ""), kernelCall("k2", "{}", "")),
+		resultOf("k1", image("BBBB")), resultOf("k2", text("two")), userOf(text("and now")),
+	))
+}
+
+// TestCleanRequests: handed case K26, and bytes that are no text at all.
+func TestCleanRequests(t *testing.T) {
+	got := wireMessages(t,
+		userOf(text("d\x00i\x00r"), text(`spelled \u0000`), text("\x01\x1f\x7f\ufffe\u2028"), text("\xff")),
+		assistantOf(kernelCall("k1", `{"real":"\u0000","spelled":"\\u0000","both":"\\\u0000"}`, ""), kernelCall("k2", "", "{\x00")),
+		resultOf("k1", text("r\x00")), resultOf("k2", text("r")),
+	)
+	require.Equal(t, []string{
+		`{"role":"user","content":"d�i�r\n\nspelled \\u0000\n\n\u0001\u001f` + "\x7f\ufffe\u2028" + `\n\n�"}`,
+		`{"role":"assistant","content":null,"tool_calls":[{"id":"k1","type":"function","function":{"name":"f","arguments":"{\"real\":\"\\ufffd\",\"spelled\":\"\\\\u0000\",\"both\":\"\\\\\\ufffd\"}"}},` +
+			`{"id":"k2","type":"function","function":{"name":"f","arguments":"{\"malformed\":\"{�\"}"}}]}`,
+		`{"role":"tool","content":"r�","tool_call_id":"k1"}`,
+		`{"role":"tool","content":"r","tool_call_id":"k2"}`,
+	}, got)
+}
+
+func TestWireID(t *testing.T) {
+	require.Equal(t, "019a2f7e-1111-7abc-8def-0123456789ab", wireID("019a2f7e-1111-7abc-8def-0123456789ab"))
+	long := wireID(strings.Repeat("x", 200))
+	require.Len(t, long, 37)
+	require.Equal(t, long, wireID(strings.Repeat("x", 200)))
+	require.NotEqual(t, long, wireID(strings.Repeat("x", 199)))
+	require.Regexp(t, `^call_[0-9a-f]{32}$`, wireID("functions.read:0"))
+}

@@ -1,0 +1,28 @@
+package wire
+
+import (
+	"strings"
+
+	"github.com/keel-agent/keel/domain"
+	"github.com/keel-agent/keel/ports"
+)
+
+// Complete returns r as the result of a generation that reached its end. An answer that met the token cap before it
+// had any text or call is a failed attempt: it comes back beside a fault with the code "length".
+func Complete(r ports.Reply) (ports.Reply, error) {
+	if r.StopReason == domain.StopLength && !says(r.Content) {
+		return r, &ports.ProviderError{
+			Class: ports.Retryable, Code: string(domain.StopLength), Message: "the token cap was reached before any text or tool call",
+		}
+	}
+	return r, nil
+}
+
+func says(blocks []domain.Block) bool {
+	for _, b := range blocks {
+		if b.Type == domain.CallBlock || b.Type == domain.TextBlock && strings.TrimSpace(b.Text) != "" {
+			return true
+		}
+	}
+	return false
+}
