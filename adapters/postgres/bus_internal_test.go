@@ -1,0 +1,128 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/keel-agent/keel/domain"
+	"github.com/keel-agent/keel/ports"
+)
+
+// K39: a payload never reaches the server's limit, whatever the ids and however many.
+func TestPayloadsAreBounded(t *testing.T) {
+	waiting := map[token]struct{}{}
+	for i := range maxWaiting {
+		ref := domain.SessionRef{Tenant: strings.Repeat("t", 4_000), Session: fmt.Sprint(i)}
+		id := tokenOf(ports.Topic{Session: ref})
+		if len(id) != tokenLength {
+			t.Fatalf("token %q", id)
+		}
+		waiting[id] = struct{}{}
+	}
+	if len(waiting) != maxWaiting {
+		t.Fatalf("%d topics have %d tokens", maxWaiting, len(waiting))
+	}
+	left := len(waiting)
+	for _, p := range payloads(newSelf(), waiting) {
+		if len(p) > maxPayload {
+			t.Errorf("a payload of %d bytes", len(p))
+		}
+		_, tokens, _ := strings.Cut(p, ":")
+		for ; tokens != ""; tokens = tokens[tokenLength:] {
+			if _, ok := waiting[token(tokens[:tokenLength])]; !ok {
+				t.Fatalf("token %q was not waiting", tokens[:tokenLength])
+			}
+			left--
+		}
+	}
+	if left != 0 {
+		t.Errorf("%d tokens were left out", left)
+	}
+	if p := payloads("self", nil); len(p) != 0 {
+		t.Errorf("payloads of nothing: %q", p)
+	}
+}
+
+func TestOutboxIsBounded(t *testing.T) {
+	o := newOutbox()
+	for i := range 3 * maxWaiting {
+		o.add(tokenOf(ports.Topic{Process: fmt.Sprint(i)}))
+	}
+	got := payloads("self", o.take())
+	if len(got) != 1 || got[0] != "self:"+everyone {
+		t.Errorf("%d payloads", len(got))
+	}
+	o.putBack(map[token]struct{}{"x": {}})
+	if len(o.take()) != 1 || len(o.take()) != 0 {
+		t.Error("what was put back did not come out once")
+	}
+}
+
+// deafConn stops hearing the other side, without any error, once deaf is set.
+type deafConn struct {
+	net.Conn
+	deaf *atomic.Bool
+}
+
+func (c deafConn) Read(b []byte) (int, error) {
+	for {
+		if n, err := c.Conn.Read(b); err != nil || !c.deaf.Load() {
+			return n, err
+		}
+	}
+}
+
+// K39: a connection that went silent without an error is found out and replaced, and everybody looks again.
+func TestSilentConnectionIsReplaced(t *testing.T) {
+	u := os.Getenv("KEEL_TEST_POSTGRES_URL")
+	if u == "" {
+		t.Fatal("KEEL_TEST_POSTGRES_URL is not set: `make test` (or scripts/with-postgres.sh COMMAND) provides a server")
+	}
+	b, err := newBus(BusConfig{URL: u})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.pingEvery, b.pingTimeout = 50*time.Millisecond, 200*time.Millisecond
+	var deaf atomic.Pointer[atomic.Bool] // of the connections dialled now
+	deaf.Store(new(atomic.Bool))
+	dialled := make(chan struct{}, 100)
+	b.conn.DialFunc = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		c, err := (&net.Dialer{}).DialContext(ctx, network, addr)
+		dialled <- struct{}{}
+		return deafConn{c, deaf.Load()}, err
+	}
+	b.start()
+	defer b.Close()
+	other, err := OpenBus(BusConfig{URL: u})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	wake, cancel := b.Subscribe(ports.Topic{Process: "p"})
+	defer cancel()
+	hears := func() {
+		t.Helper()
+		<-wake // armed, or everybody was woken
+		for range 1000 {
+			other.Committed(ports.Commit{Wake: domain.Wake{Owner: "p"}})
+			select {
+			case <-wake:
+				return
+			case <-time.After(10 * time.Millisecond):
+			}
+		}
+		t.Fatal("the bus does not hear of the others' commits")
+	}
+	<-dialled
+	<-dialled
+	hears()
+	deaf.Swap(new(atomic.Bool)).Store(true)
+	<-dialled // the listener has given its connection up
+	hears()
+}

@@ -1,0 +1,238 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"go.uber.org/zap"
+
+	"github.com/keel-agent/keel/adapters/sqlstore"
+	"github.com/keel-agent/keel/domain"
+	"github.com/keel-agent/keel/ports"
+)
+
+// liveText locks a live process row so that it cannot be buried while its claims commit.
+const liveText = "SELECT draining, " + nowMS + " FROM processes WHERE process_id = $1::text AND NOT dead AND expires_at > " + nowMS +
+	" FOR SHARE"
+
+// proposeText names due runs and locks their sessions: one of each tenant in turn, the tenants ascending from the one
+// after $2, and within a tenant the run that is due longest. Sessions that others hold are passed over. What it reads
+// depends on $1, the number of runs wanted, and neither on the length of the queue nor on the number of tenants: it
+// leaps from tenant to tenant along their index. In lap 0 it visits those after $2, in lap 1 the others. The last column
+// tells that a tenant has more due runs than were looked at. The sessions are locked one by one, in order, until there
+// are enough.
+const proposeText = `
+WITH RECURSIVE walk AS (
+    (SELECT 0 AS lap, tenant_id, due, due::int AS found FROM (
+        SELECT tenant_id, available_at <= ` + nowMS + ` AS due FROM runs
+        WHERE status = 'pending' AND NOT parked AND tenant_id > $2::text
+        ORDER BY tenant_id, available_at, run_id LIMIT 1) AS first)
+    UNION ALL
+    (SELECT 1, tenant_id, due, due::int FROM (
+        SELECT tenant_id, available_at <= ` + nowMS + ` AS due FROM runs
+        WHERE status = 'pending' AND NOT parked AND tenant_id <= $2::text
+        ORDER BY tenant_id, available_at, run_id LIMIT 1) AS first)
+    UNION ALL
+    SELECT w.lap, next.tenant_id, next.due, w.found + next.due::int
+    FROM walk AS w CROSS JOIN LATERAL (
+        SELECT tenant_id, available_at <= ` + nowMS + ` AS due FROM runs
+        WHERE status = 'pending' AND NOT parked AND tenant_id > w.tenant_id
+        ORDER BY tenant_id, available_at, run_id LIMIT 1) AS next
+    WHERE w.found < $1::bigint AND (w.lap = 0 OR next.tenant_id <= $2::text)
+), share AS (
+    SELECT $1::bigint / greatest(count(*), 1) + 16 AS size FROM walk WHERE due
+), due AS (
+    SELECT w.lap, q.*, max(q.turn) OVER () = share.size AS more
+    FROM share CROSS JOIN walk AS w CROSS JOIN LATERAL (
+        SELECT r.*, row_number() OVER (ORDER BY available_at, run_id) AS turn FROM (
+            SELECT run_id, tenant_id, session_id, available_at FROM runs
+            WHERE status = 'pending' AND NOT parked AND tenant_id = w.tenant_id AND available_at <= ` + nowMS + `
+            ORDER BY available_at, run_id LIMIT share.size) AS r) AS q
+    WHERE w.due
+)
+SELECT d.run_id, d.more
+FROM (SELECT * FROM due ORDER BY turn, lap, tenant_id) AS d CROSS JOIN LATERAL (
+    SELECT 1 FROM sessions AS s
+    WHERE s.tenant_id = d.tenant_id AND s.session_id = d.session_id
+      AND s.state_owner = 'native' AND s.owner IS NULL AND s.active_run_id = d.run_id
+    FOR UPDATE SKIP LOCKED) AS locked
+LIMIT $1::bigint`
+
+// claimViewsText loads the views of proposed runs, in the order proposed.
+var claimViewsText = "SELECT " + sqlstore.Columns("s", (&sqlstore.SessionRow{}).Fields()) + ", " +
+	sqlstore.Columns("r", (&sqlstore.RunRow{}).Fields()) +
+	" FROM unnest($1::text[]) WITH ORDINALITY AS n(run_id, turn) JOIN runs AS r ON r.run_id = n.run_id" +
+	" JOIN sessions AS s ON s.tenant_id = r.tenant_id AND s.session_id = r.session_id ORDER BY n.turn"
+
+// Claim implements ports.Runs. The claims of a round commit together; a run that domain refuses is left out. Rounds
+// follow until enough was claimed or nothing is due: runs without work do not count.
+func (p runs) Claim(ctx context.Context, req ports.ClaimRequest) ([]ports.Claim, error) {
+	var claims []ports.Claim
+	for {
+		c := &claiming{req: req, log: p.s.log, after: p.s.served.get()}
+		c.req.Max = max(req.Max-len(claims), 0)
+		if err := p.s.retry(ctx, c.attempt); err != nil {
+			if len(claims) > 0 {
+				return claims, nil // those of earlier rounds have begun
+			}
+			return nil, err
+		}
+		for _, ch := range c.changes {
+			p.s.tell(ch.effects.Session.Ref, ch.effects)
+			p.s.served.set(ch.effects.Session.Ref.Tenant)
+		}
+		claims = append(claims, c.claims...)
+		if len(c.changes) == 0 || !c.more || len(claims) >= req.Max {
+			return claims, nil
+		}
+	}
+}
+
+// served remembers the tenant that this process served last, so that the next one is served first.
+type served struct {
+	mu     sync.Mutex
+	tenant string
+}
+
+func (s *served) get() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.tenant
+}
+
+func (s *served) set(tenant string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tenant = tenant
+}
+
+// claiming is one round.
+type claiming struct {
+	req   ports.ClaimRequest
+	log   *zap.Logger
+	after string // the tenant served last
+
+	changes []change
+	claims  []ports.Claim
+	more    bool // further runs are due
+}
+
+func (c *claiming) attempt(ctx context.Context, conn *pgxpool.Conn) (sent bool, err error) {
+	c.changes, c.claims, c.more = nil, nil, false
+	commit, cancel := committing(ctx)
+	defer cancel()
+	tx, err := conn.Begin(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer func() { _ = tx.Rollback(commit) }()
+	ids, now, err := c.propose(ctx, tx)
+	if err != nil || len(ids) == 0 {
+		return false, err
+	}
+	views, err := claimViews(ctx, tx, ids)
+	if err != nil {
+		return false, err
+	}
+	c.decide(views, now)
+	if len(c.changes) == 0 {
+		return false, nil
+	}
+	done, err := applyAll(commit, tx, c.changes)
+	if err != nil {
+		return false, err
+	}
+	c.keep(done)
+	err = tx.Commit(commit)
+	if err != nil && fateOf(err, conn.Conn().IsClosed()) == lost {
+		// The claims may stand. They are not begun; the next renewal lists them and they are handed back.
+		err = translate(commit, err, lost)
+	}
+	return true, err
+}
+
+// propose checks that the process is live and locks the sessions of due runs, in one round trip.
+func (c *claiming) propose(ctx context.Context, tx pgx.Tx) (ids []string, now time.Time, err error) {
+	var draining bool
+	var nowMS int64
+	batch := &pgx.Batch{}
+	batch.Queue(liveText, c.req.Process).QueryRow(func(row pgx.Row) error {
+		err := row.Scan(&draining, &nowMS)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return ports.ErrProcessDead
+		}
+		return err
+	})
+	batch.Queue(proposeText, int64(c.req.Max), c.after).Query(func(rows pgx.Rows) error {
+		var id string
+		_, err := pgx.ForEachRow(rows, []any{&id, &c.more}, func() error {
+			ids = append(ids, id)
+			return nil
+		})
+		return err
+	})
+	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
+		return nil, now, err
+	}
+	if draining {
+		return nil, now, nil
+	}
+	c.more = c.more || len(ids) == c.req.Max
+	return ids, time.UnixMilli(nowMS).UTC(), nil
+}
+
+func claimViews(ctx context.Context, tx pgx.Tx, ids []string) ([]domain.View, error) {
+	rows, err := tx.Query(ctx, claimViewsText, ids)
+	if err != nil {
+		return nil, err
+	}
+	views := make([]domain.View, 0, len(ids))
+	var s sqlstore.SessionRow
+	var r sqlstore.RunRow
+	_, err = pgx.ForEachRow(rows, sqlstore.Dests(sqlstore.Dests(nil, s.Fields()), r.Fields()), func() error {
+		session, err := s.Session()
+		if err != nil {
+			return err
+		}
+		run, err := r.Run()
+		views = append(views, domain.View{Ref: session.Ref, Session: session, Run: run})
+		return err
+	})
+	return views, err
+}
+
+// decide collects the changes of the runs that domain lets be claimed.
+func (c *claiming) decide(views []domain.View, now time.Time) {
+	for _, v := range views {
+		cmd := domain.ClaimRun{At: now, Run: v.Run.ID, Process: c.req.Process, Budget: c.req.Budget}
+		fx, err := domain.Decide(v, cmd)
+		if err != nil {
+			c.log.Warn("a proposed run was refused", zap.String("run", v.Run.ID), zap.Error(err))
+			continue
+		}
+		if !fx.Empty() {
+			c.changes = append(c.changes, change{seen: v.Session.Version, effects: fx})
+		}
+	}
+}
+
+// keep makes claims of the changes that took effect.
+func (c *claiming) keep(done map[domain.SessionRef]bool) {
+	kept := c.changes[:0]
+	for _, ch := range c.changes {
+		out := ch.effects.Outcome
+		if !done[out.Session.Ref] {
+			continue
+		}
+		kept = append(kept, ch)
+		switch out.Claim {
+		case domain.ClaimWork, domain.ClaimCancelled, domain.ClaimExhausted:
+			c.claims = append(c.claims, ports.Claim{Session: out.Session, Run: *out.Run, Mode: out.Claim})
+		}
+	}
+	c.changes = kept
+}

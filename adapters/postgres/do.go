@@ -1,0 +1,157 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/keel-agent/keel/adapters/sqlstore"
+	"github.com/keel-agent/keel/domain"
+	"github.com/keel-agent/keel/ports"
+)
+
+// lockAfter is how many times a session may move on between the view and the write before its row is locked.
+const lockAfter = 2
+
+// Do implements ports.Ledger: the view in one statement, the decision in Go, the effects in one statement guarded by
+// the version that was decided on.
+func (s *Store) Do(ctx context.Context, ref domain.SessionRef, cmd domain.Command) (domain.Outcome, error) {
+	if !sqlstore.Storable(ref.Tenant) || !sqlstore.Storable(ref.Session) {
+		return sqlstore.DoNowhere(ref, cmd)
+	}
+	d := &doing{ref: ref, cmd: cmd, needs: cmd.Needs()}
+	err := s.retry(ctx, d.attempt)
+	s.tell(ref, d.told())
+	if err != nil {
+		return domain.Outcome{}, err
+	}
+	return d.outcome, nil
+}
+
+// tell hands what was committed to the Notifier.
+func (s *Store) tell(ref domain.SessionRef, fx domain.Effects) {
+	if s.notifier == nil || fx.Wake == (domain.Wake{}) && len(fx.Events) == 0 {
+		return
+	}
+	s.notifier.Committed(ports.Commit{Ref: ref, Wake: fx.Wake, Events: fx.Events})
+}
+
+// doing is one command on its way, over all its tries.
+type doing struct {
+	ref   domain.SessionRef
+	cmd   domain.Command
+	needs domain.Needs
+
+	moved     int             // how often the session moved on in between
+	lost      *domain.Effects // sent, but the reply never came
+	committed *domain.Effects
+	outcome   domain.Outcome
+}
+
+// told returns what the Notifier is told: the effects that were committed, or else the wake-ups of a write whose fate
+// is unknown.
+func (d *doing) told() domain.Effects {
+	switch {
+	case d.committed != nil:
+		return *d.committed
+	case d.lost != nil:
+		return domain.Effects{Wake: d.lost.Wake}
+	}
+	return domain.Effects{}
+}
+
+func (d *doing) attempt(ctx context.Context, conn *pgxpool.Conn) (sent bool, err error) {
+	if d.moved >= lockAfter {
+		return d.locked(ctx, conn)
+	}
+	v, err := loadView(ctx, conn, d.ref, d.needs)
+	if err != nil {
+		return false, err
+	}
+	c, err := d.decide(v)
+	if c == nil || err != nil {
+		return false, err
+	}
+	if err := ctx.Err(); err != nil {
+		return false, err
+	}
+	commit, cancel := committing(ctx)
+	defer cancel()
+	return true, d.sent(apply(commit, conn, *c), c.effects, conn.Conn())
+}
+
+// locked is the way of a session that many write to: it holds the row's lock while it decides. The view is read by a
+// statement of its own after the lock was taken, so it sees what the lock waited for.
+func (d *doing) locked(ctx context.Context, conn *pgxpool.Conn) (sent bool, err error) {
+	commit, cancel := committing(ctx)
+	defer cancel()
+	tx, err := conn.Begin(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer func() { _ = tx.Rollback(commit) }()
+	q := newViewQuery(d.ref, d.needs)
+	batch := &pgx.Batch{}
+	batch.Queue("SELECT 1 FROM sessions WHERE tenant_id = $1::text AND session_id = $2::text FOR NO KEY UPDATE", d.ref.Tenant, d.ref.Session)
+	batch.Queue(q.text(), q.args...).QueryRow(func(row pgx.Row) error { return row.Scan(q.dests...) })
+	v := domain.View{Ref: d.ref}
+	switch err := tx.SendBatch(ctx, batch).Close(); {
+	case errors.Is(err, pgx.ErrNoRows):
+	case err != nil:
+		return false, err
+	default:
+		if v, err = q.view(d.ref); err != nil {
+			return false, err
+		}
+	}
+	c, err := d.decide(v)
+	if c == nil || err != nil {
+		return false, err
+	}
+	if err := apply(commit, tx, *c); err != nil {
+		return false, err
+	}
+	return true, d.sent(tx.Commit(commit), c.effects, conn.Conn())
+}
+
+// decide returns the change to make, or nil when the outcome is known without one.
+func (d *doing) decide(v domain.View) (*change, error) {
+	if sqlstore.Wrote(v, d.lost) {
+		d.committed, d.outcome = d.lost, d.lost.Outcome
+		if d.outcome.Run != nil && v.Run != nil && v.Run.ID == d.outcome.Run.ID {
+			d.outcome.Run = v.Run
+		}
+		return nil, nil
+	}
+	fx, err := domain.Decide(v, d.cmd)
+	if err != nil {
+		return nil, err
+	}
+	if fx.Empty() {
+		d.outcome = fx.Outcome
+		if sqlstore.WroteKey(v, d.lost) {
+			d.committed, d.outcome.Created = d.lost, true
+		}
+		return nil, nil
+	}
+	c := &change{effects: fx}
+	if v.Session != nil {
+		c.seen = v.Session.Version
+	}
+	return c, nil
+}
+
+// sent records how a write of fx went.
+func (d *doing) sent(err error, fx domain.Effects, conn *pgx.Conn) error {
+	switch {
+	case err == nil:
+		d.committed, d.outcome = &fx, fx.Outcome
+	case errors.Is(err, errMoved):
+		d.moved++
+	case fateOf(err, conn.IsClosed()) == lost:
+		d.lost = &fx
+	}
+	return err
+}

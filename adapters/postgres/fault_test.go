@@ -1,0 +1,188 @@
+package postgres_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/keel-agent/keel/adapters/postgres"
+	"github.com/keel-agent/keel/domain"
+	"github.com/keel-agent/keel/domain/domaintest"
+	"github.com/keel-agent/keel/ports"
+)
+
+// failing makes every write to table fail with the SQLSTATE as many times as asked, then succeed.
+func failing(t *testing.T, u, table, code string, times int) {
+	t.Helper()
+	admin(t, u,
+		"CREATE SEQUENCE IF NOT EXISTS failures",
+		"SELECT setval('failures', 1, false)",
+		fmt.Sprintf(`CREATE OR REPLACE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS $$
+			BEGIN
+				IF nextval('failures') <= %d THEN RAISE EXCEPTION 'made to fail' USING ERRCODE = '%s'; END IF;
+				RETURN NEW;
+			END $$`, times, code),
+		fmt.Sprintf("CREATE OR REPLACE TRIGGER fail BEFORE INSERT OR UPDATE ON %s FOR EACH ROW EXECUTE FUNCTION fail()", table),
+	)
+}
+
+func TestPassingFaultsAreRetried(t *testing.T) {
+	for _, code := range []string{"40001", "40P01"} {
+		t.Run(code, func(t *testing.T) {
+			u := migrated(t)
+			l := created(t, open(t, postgres.Config{URL: u, MaxConns: 2}), domain.SessionRef{Tenant: "t", Session: "s"})
+			failing(t, u, "events", code, 3)
+			l.must(l.input("first"))
+			failing(t, u, "runs", code, 2)
+			l.claim("p")
+			failing(t, u, "processes", code, 2)
+			if _, err := l.store.Processes().Renew(t.Context(), "p", time.Minute); err != nil {
+				t.Fatal(err)
+			}
+			l.must(l.answer([]domain.Seq{1}))
+			failing(t, u, "runs", code, 2)
+			if out := l.must(l.settle()); out.Run.Status != domain.StatusDone {
+				t.Fatalf("run %+v", out.Run)
+			}
+			if n := len(l.events()); n != 3 {
+				t.Fatalf("%d events", n)
+			}
+		})
+	}
+}
+
+func TestLastingFaultIsReported(t *testing.T) {
+	u := migrated(t)
+	l := created(t, open(t, postgres.Config{URL: u}), domain.SessionRef{Tenant: "t", Session: "s"})
+	failing(t, u, "events", "23514", 1)
+	if _, err := l.store.Do(t.Context(), l.ref, l.input("first")); err == nil || errors.Is(err, ports.ErrUnavailable) {
+		t.Fatalf("error %v", err)
+	}
+	failing(t, u, "events", "53100", 1000)
+	if _, err := l.store.Do(t.Context(), l.ref, l.input("first")); !errors.Is(err, ports.ErrUnavailable) {
+		t.Fatalf("error %v", err)
+	}
+}
+
+// K40: fifty sessions on two connections whose server ends them at random.
+func TestTerminatedConnections(t *testing.T) {
+	u := with(t, migrated(t), "application_name", "victim")
+	store := open(t, postgres.Config{URL: u, MaxConns: 2})
+	killer, err := pgxpool.New(t.Context(), serverURL(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer killer.Close()
+
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var kills sync.WaitGroup
+	kills.Go(func() {
+		ticker := time.NewTicker(20 * time.Millisecond)
+		defer ticker.Stop()
+		for range 20 {
+			select {
+			case <-ctx.Done():
+				return
+			case <-ticker.C:
+			}
+			const text = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'victim' ORDER BY random() LIMIT 1"
+			if _, err := killer.Exec(ctx, text); err != nil && ctx.Err() == nil {
+				t.Error(err)
+			}
+		}
+	})
+	var sessions sync.WaitGroup
+	for i := range 50 {
+		sessions.Go(func() {
+			ref := domain.SessionRef{Tenant: "t", Session: fmt.Sprint("s", i)}
+			insist(t, func() error {
+				_, err := store.Do(t.Context(), ref, domain.CreateSession{At: at, Request: domaintest.Payload(`{}`)})
+				return err
+			})
+			for n := range 5 {
+				id := fmt.Sprint("r", n)
+				cmd := domain.SubmitInput{At: at, RequestID: id, Payload: domaintest.User(id, id), NewRun: fmt.Sprint("run", i, "-", n)}
+				insist(t, func() error {
+					_, err := store.Do(t.Context(), ref, cmd)
+					return err
+				})
+			}
+		})
+	}
+	sessions.Wait()
+	stop()
+	kills.Wait()
+	for i := range 50 {
+		l := &ledger{t: t, store: store, ref: domain.SessionRef{Tenant: "t", Session: fmt.Sprint("s", i)}}
+		if n := len(l.events()); n != 5 {
+			t.Errorf("session %d has %d events instead of 5", i, n)
+		}
+		runs, err := store.Runs().List(t.Context(), l.ref, nil, 10)
+		if err != nil || len(runs) != 1 {
+			t.Errorf("session %d has the runs %v, error %v", i, runs, err)
+		}
+	}
+}
+
+// insist repeats f, as a client does, until the store is available. It fails on any other error.
+func insist(t *testing.T, f func() error) {
+	t.Helper()
+	for range 50 {
+		err := f()
+		if err == nil {
+			return
+		}
+		if !errors.Is(err, ports.ErrUnavailable) {
+			t.Error(err)
+			return
+		}
+	}
+	t.Error("the store stays unavailable")
+}
+
+// K40: another process migrates while this one works.
+func TestSchemaChangesUnderneath(t *testing.T) {
+	for _, mode := range execModes {
+		t.Run(mode, func(t *testing.T) {
+			u := migrated(t)
+			store := open(t, postgres.Config{URL: with(t, u, "default_query_exec_mode", mode), MaxConns: 3})
+			l := claimed(t, store, domain.SessionRef{Tenant: "t", Session: "s"})
+			l.must(l.answer([]domain.Seq{1}, domaintest.Call{ID: "a", Name: "tool"}, domaintest.Call{ID: "b", Name: "tool"}))
+			if _, _, err := store.Sessions().Get(t.Context(), l.ref); err != nil {
+				t.Fatal(err)
+			}
+			l.events()
+			admin(t, u,
+				"ALTER TABLE events ADD COLUMN more text", "ALTER TABLE sessions ADD COLUMN more bigint NOT NULL DEFAULT 7",
+				"ALTER TABLE runs ADD COLUMN more text", "ALTER TABLE tool_calls ADD COLUMN more text",
+				"ALTER TABLE processes ADD COLUMN more text",
+				"ALTER TABLE events ALTER COLUMN payload TYPE varchar", "ALTER TABLE sessions ALTER COLUMN title TYPE varchar",
+				"ALTER TABLE runs ALTER COLUMN error TYPE varchar", "ALTER TABLE tool_calls ALTER COLUMN name TYPE varchar(4000)",
+			)
+			l.must(l.result("a"))
+			l.events()
+			if _, err := store.Processes().Renew(t.Context(), l.token.Process, time.Minute); err != nil {
+				t.Fatal(err)
+			}
+			l.must(l.result("b"))
+			l.must(l.input("second"))
+			if out := l.must(l.answer([]domain.Seq{1})); !out.Created {
+				t.Fatal("not written")
+			}
+			l.must(l.settle())
+			claims, err := store.Runs().Claim(t.Context(), ports.ClaimRequest{Process: l.token.Process, Max: 1})
+			if err != nil || len(claims) != 1 {
+				t.Fatalf("claims %v, error %v", claims, err)
+			}
+			if _, err := store.Sessions().List(t.Context(), ports.SessionQuery{Tenant: "t", Limit: 10}); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}

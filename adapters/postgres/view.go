@@ -1,0 +1,202 @@
+package postgres
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/keel-agent/keel/adapters/sqlstore"
+	"github.com/keel-agent/keel/domain"
+)
+
+// querier is a connection or a transaction.
+type querier interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+}
+
+// loadView returns what needs asks for of the session ref, all from one statement and so from one snapshot.
+func loadView(ctx context.Context, q querier, ref domain.SessionRef, needs domain.Needs) (domain.View, error) {
+	v := newViewQuery(ref, needs)
+	err := q.QueryRow(ctx, v.text(), v.args...).Scan(v.dests...)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return domain.View{Ref: ref}, nil
+	}
+	if err != nil {
+		return domain.View{}, err
+	}
+	return v.view(ref)
+}
+
+// viewQuery is one such statement, its parameters and the destinations of its one row.
+type viewQuery struct {
+	key   viewShape
+	args  []any
+	dests []any
+
+	session sqlstore.SessionRow
+	run     sqlstore.RunRow
+	event   sqlstore.EventRow
+	called  [3]*string // JSON arrays of storedCall
+	live    bool
+}
+
+// viewShape is what the text of a view's statement depends on: which parts it loads.
+type viewShape struct{ run, event, calls, open, before, live bool }
+
+func newViewQuery(ref domain.SessionRef, needs domain.Needs) *viewQuery {
+	v := &viewQuery{args: []any{ref.Tenant, ref.Session}}
+	v.dests = sqlstore.Dests(make([]any, 0, 64), v.session.Fields())
+	v.dests = sqlstore.Dests(v.dests, v.run.Fields())
+	if needs.Run != "" && sqlstore.Storable(needs.Run) {
+		v.key.run = true
+		v.args = append(v.args, needs.Run)
+	}
+	if needs.Key != "" && sqlstore.Storable(needs.Key) {
+		v.key.event = true
+		v.args = append(v.args, needs.Key)
+		v.dests = sqlstore.Dests(v.dests, v.event.Fields())
+	}
+	if len(needs.Calls) > 0 {
+		v.key.calls = true
+		ids := make([]string, len(needs.Calls))
+		for i, id := range needs.Calls {
+			ids[i] = sqlstore.EncodeText(id)
+		}
+		v.args = append(v.args, ids)
+		v.dests = append(v.dests, &v.called[0])
+	}
+	if needs.OpenCalls {
+		v.key.open = true
+		v.dests = append(v.dests, &v.called[1])
+	}
+	if needs.CallsBefore > 0 {
+		v.key.before = true
+		v.args = append(v.args, int64(needs.CallsBefore))
+		v.dests = append(v.dests, &v.called[2])
+	}
+	if needs.OwnerLive {
+		v.key.live = true
+		v.dests = append(v.dests, &v.live)
+	}
+	return v
+}
+
+var viewTexts sync.Map // viewShape → string
+
+func (v *viewQuery) text() string {
+	if text, ok := viewTexts.Load(v.key); ok {
+		return text.(string)
+	}
+	text := v.key.build()
+	viewTexts.Store(v.key, text)
+	return text
+}
+
+// openCalls selects the calls c of the session s that have no result. They are the newest, so the search ends early.
+const openCalls = "SELECT * FROM tool_calls AS c WHERE c.tenant_id = s.tenant_id AND c.session_id = s.session_id" +
+	" AND c.result_seq = 0 ORDER BY c.assistant_seq DESC LIMIT s.open_calls"
+
+func (k viewShape) build() string {
+	const (
+		ofSession = "c.tenant_id = s.tenant_id AND c.session_id = s.session_id"
+		asJSON    = "json_agg(json_build_object('id', c.call_id, 'seq', c.assistant_seq, 'ordinal', c.ordinal, 'name', c.name," +
+			" 'epoch', c.started_epoch, 'result', c.result_seq) ORDER BY c.assistant_seq, c.ordinal)::text"
+	)
+	params := 2
+	param := func() string {
+		params++
+		return "$" + strconv.Itoa(params)
+	}
+	list := sqlstore.Columns("s", (&sqlstore.SessionRow{}).Fields()) + ", " +
+		sqlstore.OuterColumns("r", (&sqlstore.RunRow{}).Fields())
+	from := " FROM sessions AS s LEFT JOIN runs AS r ON r.tenant_id = s.tenant_id AND r.session_id = s.session_id AND r.run_id = "
+	if k.run {
+		from += param() + "::text"
+	} else {
+		from += "s.active_run_id"
+	}
+	if k.event {
+		list += ", " + sqlstore.OuterColumns("e", (&sqlstore.EventRow{}).Fields())
+		from += " LEFT JOIN events AS e ON e.tenant_id = s.tenant_id AND e.session_id = s.session_id AND e.dedupe_key = " +
+			param() + "::text"
+	}
+	if k.calls {
+		list += ", (SELECT " + asJSON + " FROM tool_calls AS c WHERE " + ofSession + " AND c.call_id = ANY(" + param() + "::text[]))"
+	}
+	if k.open {
+		list += ", (SELECT " + asJSON + " FROM (" + openCalls + ") AS c)"
+	}
+	if k.before {
+		list += ", (SELECT " + asJSON + " FROM tool_calls AS c WHERE " + ofSession + " AND c.assistant_seq = (SELECT max(c.assistant_seq)" +
+			" FROM tool_calls AS c WHERE " + ofSession + " AND c.assistant_seq < " + param() + "::bigint))"
+	}
+	if k.live {
+		list += ", p.process_id IS NOT NULL"
+		from += " LEFT JOIN processes AS p ON p.process_id = r.owner AND NOT p.dead"
+	}
+	return "SELECT " + list + from + " WHERE s.tenant_id = $1::text AND s.session_id = $2::text"
+}
+
+// view converts the row that was scanned.
+func (v *viewQuery) view(ref domain.SessionRef) (domain.View, error) {
+	out := domain.View{Ref: ref, OwnerLive: v.live}
+	var err error
+	if out.Session, err = v.session.Session(); err != nil {
+		return domain.View{}, err
+	}
+	if v.run.RunID != "" {
+		if out.Run, err = v.run.Run(); err != nil {
+			return domain.View{}, err
+		}
+	}
+	if v.event.Seq != 0 {
+		e, err := v.event.Event()
+		if err != nil {
+			return domain.View{}, err
+		}
+		out.Event = &e
+	}
+	for _, called := range v.called {
+		if out.Calls, err = appendCalls(out.Calls, called); err != nil {
+			return domain.View{}, err
+		}
+	}
+	return out, nil
+}
+
+// storedCall is a row of tool_calls as the view's statement writes it.
+type storedCall struct {
+	ID      string `json:"id"`
+	Seq     int64  `json:"seq"`
+	Ordinal int64  `json:"ordinal"`
+	Name    string `json:"name"`
+	Epoch   *int64 `json:"epoch"`
+	Result  int64  `json:"result"`
+}
+
+func appendCalls(calls []domain.ToolCall, stored *string) ([]domain.ToolCall, error) {
+	if stored == nil {
+		return calls, nil
+	}
+	var rows []storedCall
+	if err := json.NewDecoder(strings.NewReader(*stored)).Decode(&rows); err != nil {
+		return nil, err
+	}
+	for _, r := range rows {
+		row := sqlstore.CallRow{
+			CallID: r.ID, AssistantSeq: r.Seq, Ordinal: r.Ordinal, Name: r.Name, StartedEpoch: r.Epoch, ResultSeq: r.Result,
+		}
+		call, err := row.Call()
+		if err != nil {
+			return nil, err
+		}
+		calls = append(calls, call)
+	}
+	return calls, nil
+}

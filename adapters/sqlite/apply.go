@@ -1,0 +1,98 @@
+package sqlite
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/keel-agent/keel/adapters/sqlstore"
+	"github.com/keel-agent/keel/domain"
+)
+
+var (
+	insertSession = insert("sessions", (&sqlstore.SessionRow{}).Fields())
+	updateSession = update("sessions", (&sqlstore.SessionRow{}).MovingFields(), "tenant_id", "session_id", "version")
+	patchSession  = update("sessions", (&sqlstore.SessionRow{}).InfoFields(), "tenant_id", "session_id")
+	insertEvent   = insert("events", (&sqlstore.EventRow{}).Fields())
+	insertRun     = insert("runs", (&sqlstore.RunRow{}).Fields())
+	updateRun     = update("runs", append((&sqlstore.RunRow{}).MovingFields(), (&sqlstore.RunRow{}).DueFields()...),
+		"run_id", "tenant_id", "session_id")
+	upsertCall = insert("tool_calls", (&sqlstore.CallRow{}).Fields()) +
+		" ON CONFLICT (tenant_id, session_id, call_id) DO UPDATE SET" +
+		" started_epoch = excluded.started_epoch, result_seq = excluded.result_seq"
+)
+
+func insert(table string, fields []sqlstore.Field) string {
+	return "INSERT INTO " + table + " (" + sqlstore.Names(fields) + ") VALUES (?" + strings.Repeat(", ?", len(fields)-1) + ")"
+}
+
+func update(table string, fields []sqlstore.Field, where ...string) string {
+	set := make([]string, len(fields))
+	for i, f := range fields {
+		set[i] = f.Column + " = ?"
+	}
+	return "UPDATE " + table + " SET " + strings.Join(set, ", ") + " WHERE " + strings.Join(where, " = ? AND ") + " = ?"
+}
+
+// apply writes fx, which was decided in this transaction on the version seen, and completes its outcome.
+func apply(t tx, seen int64, fx *domain.Effects, nowMS int64) error {
+	row := sqlstore.NewSessionRow(fx.Session)
+	if err := applySession(t, row, seen, fx); err != nil {
+		return err
+	}
+	ref := fx.Session.Ref
+	for i := range fx.Events {
+		if err := one(t, insertEvent, sqlstore.Values(sqlstore.NewEventRow(ref, &fx.Events[i]).Fields())); err != nil {
+			return err
+		}
+	}
+	// The run that gives way must leave the index of active runs before its successor enters it.
+	for _, inserts := range []bool{false, true} {
+		for i := range fx.Runs {
+			if c := &fx.Runs[i]; c.Insert == inserts {
+				if err := applyRun(t, c, nowMS); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	for i := range fx.Calls {
+		if err := one(t, upsertCall, sqlstore.Values(sqlstore.NewCallRow(ref, &fx.Calls[i]).Fields())); err != nil {
+			return err
+		}
+	}
+	sqlstore.CompleteOutcome(fx, nowMS)
+	return nil
+}
+
+func applySession(t tx, row *sqlstore.SessionRow, seen int64, fx *domain.Effects) error {
+	if fx.Create {
+		return one(t, insertSession, sqlstore.Values(row.Fields()))
+	}
+	if fx.InfoChanged {
+		if err := one(t, patchSession, sqlstore.Values(append(row.InfoFields(), row.KeyFields()...))); err != nil {
+			return err
+		}
+	}
+	return one(t, updateSession, append(sqlstore.Values(append(row.MovingFields(), row.KeyFields()...)), seen))
+}
+
+func applyRun(t tx, c *domain.RunChange, nowMS int64) error {
+	row := sqlstore.NewRunRow(&c.Run)
+	if c.Due != nil {
+		row.AvailableAt = nowMS + c.Due.Milliseconds()
+	}
+	if c.Insert {
+		return one(t, insertRun, sqlstore.Values(row.Fields()))
+	}
+	fields := append(append(row.MovingFields(), row.DueFields()...), row.KeyFields()...)
+	return one(t, updateRun, sqlstore.Values(fields))
+}
+
+// one runs a statement that must write exactly one row.
+func one(t tx, text string, args []any) error {
+	n, err := t.exec(text, args...)
+	if err == nil && n != 1 {
+		err = fmt.Errorf("%d rows were written instead of one", n)
+	}
+	return err
+}

@@ -1,0 +1,123 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+
+	"github.com/keel-agent/keel/ports"
+)
+
+// processes implements ports.Processes by the store's clock.
+type processes struct{ s *Store }
+
+// errProcessIDUsed is a fault of the caller: ids of processes are minted anew at each start.
+var errProcessIDUsed = errors.New("the process id was used before")
+
+const (
+	registerText = "INSERT INTO processes (process_id, address, started_at, expires_at, draining, dead)" +
+		" VALUES (?1, ?2, ?3, ?3 + ?4, false, false)"
+	renewText      = "UPDATE processes SET expires_at = ?2 + ?3 WHERE process_id = ?1 AND NOT dead AND expires_at > ?2"
+	drainText      = "UPDATE processes SET draining = true WHERE process_id = ?1 AND NOT dead AND expires_at > ?2"
+	deregisterText = "UPDATE processes SET dead = true WHERE process_id = ?1"
+	ownedText      = "SELECT tenant_id, session_id, run_id, epoch, cancel_seq IS NOT NULL, pending_input" +
+		" FROM runs WHERE owner = ?1 AND status = 'running' ORDER BY run_id"
+
+	buryText = "UPDATE processes SET dead = true WHERE NOT dead AND expires_at <= ?1"
+	// orphansText yields the running runs of dead processes and of those without a row.
+	orphansText = "SELECT r.tenant_id, r.session_id, r.run_id FROM runs AS r LEFT JOIN processes AS p ON p.process_id = r.owner" +
+		" WHERE r.status = 'running' AND (p.process_id IS NULL OR p.dead) ORDER BY r.run_id"
+	forgetText = "DELETE FROM processes WHERE dead AND NOT EXISTS" +
+		" (SELECT 1 FROM runs AS r WHERE r.owner = processes.process_id AND r.status = 'running')"
+	buriableText = "SELECT 1 FROM processes WHERE dead OR expires_at <= ?1 LIMIT 1"
+)
+
+// Register implements ports.Processes.
+func (p processes) Register(ctx context.Context, id, address string, ttl time.Duration) error {
+	err := p.set(ctx, false, registerText, id, address, p.s.nowMS(), ttl.Milliseconds())
+	var fault *sqlite.Error
+	if errors.As(err, &fault) && fault.Code()&0xff == sqlite3.SQLITE_CONSTRAINT {
+		return errProcessIDUsed
+	}
+	return err
+}
+
+// Renew implements ports.Processes.
+func (p processes) Renew(ctx context.Context, id string, ttl time.Duration) ([]ports.Owned, error) {
+	var owned []ports.Owned
+	err := p.s.writing(ctx, func(t tx) (bool, error) {
+		n, err := t.exec(renewText, id, p.s.nowMS(), ttl.Milliseconds())
+		if err == nil && n == 0 {
+			err = ports.ErrProcessDead
+		}
+		if err != nil {
+			return false, err
+		}
+		var o ports.Owned
+		dests := []any{&o.Ref.Tenant, &o.Ref.Session, &o.Run, &o.Epoch, &o.CancelRequested, &o.PendingInput}
+		return true, each(t, ownedText, []any{id}, dests, func() error {
+			owned = append(owned, o)
+			return nil
+		})
+	})
+	return owned, err
+}
+
+// SetDraining implements ports.Processes; it returns ErrProcessDead like Renew.
+func (p processes) SetDraining(ctx context.Context, id string) error {
+	return p.set(ctx, true, drainText, id, p.s.nowMS())
+}
+
+// Deregister implements ports.Processes. A missing row is as good as a dead one.
+func (p processes) Deregister(ctx context.Context, id string) error {
+	return p.set(ctx, false, deregisterText, id)
+}
+
+// set runs one statement; when it must find a live process and finds none, the process is dead.
+func (p processes) set(ctx context.Context, live bool, text string, args ...any) error {
+	return p.s.writing(ctx, func(t tx) (bool, error) {
+		n, err := t.exec(text, args...)
+		if err == nil && live && n == 0 {
+			err = ports.ErrProcessDead
+		}
+		return true, err
+	})
+}
+
+// Bury implements ports.Processes. It writes only when there is somebody to bury.
+func (p processes) Bury(ctx context.Context) ([]ports.Orphan, error) {
+	var orphans []ports.Orphan
+	err := p.s.writing(ctx, func(t tx) (write bool, err error) {
+		orphans = nil
+		var one int
+		err = each(t, buriableText, []any{p.s.nowMS()}, []any{&one}, func() error {
+			write = true
+			return nil
+		})
+		if err == nil && write {
+			_, err = t.exec(buryText, p.s.nowMS())
+		}
+		if err != nil {
+			return false, err
+		}
+		var o ports.Orphan
+		err = each(t, orphansText, nil, []any{&o.Ref.Tenant, &o.Ref.Session, &o.Run}, func() error {
+			orphans = append(orphans, o)
+			return nil
+		})
+		if err == nil && write {
+			_, err = t.exec(forgetText)
+		}
+		return write, err
+	})
+	return orphans, err
+}
+
+// List implements ports.Processes.
+func (p processes) List(ctx context.Context) ([]ports.Process, error) {
+	list, err := p.s.lists.Processes(ctx)
+	return list, translate(ctx, err)
+}
