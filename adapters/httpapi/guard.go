@@ -1,0 +1,63 @@
+package httpapi
+
+import (
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/keel-agent/keel/domain"
+)
+
+// Paths that anyone may ask, whatever the host name.
+const (
+	indexPath  = "/"
+	healthPath = "/healthz"
+	readyPath  = "/readyz"
+)
+
+// guard refuses what a web page of another site can make a browser send: requests under a foreign host name (DNS
+// rebinding) and cross-origin writes. A query that cannot be parsed is refused too, lest a cursor in it be ignored.
+func (a *api) guard(next http.Handler) http.Handler {
+	crossOrigin := http.NewCrossOriginProtection()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != healthPath && r.URL.Path != readyPath && !a.hostAllowed(r.Host) {
+			writeProblem(w, problem{Code: codeHostNotAllowed, Detail: "this server does not answer to the host name of the request"})
+			return
+		}
+		if crossOrigin.Check(r) != nil {
+			writeProblem(w, problem{Code: codeCrossOrigin, Detail: "writes from pages of another origin are refused"})
+			return
+		}
+		if _, err := url.ParseQuery(r.URL.RawQuery); err != nil {
+			writeProblem(w, problem{Code: domain.ErrInvalidRequest.Code, Detail: "the query string is malformed"})
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+func (a *api) hostAllowed(host string) bool {
+	if slices.Contains(a.AllowedHosts, "*") {
+		return true
+	}
+	name := hostname(host)
+	if name == "localhost" || strings.HasSuffix(name, ".localhost") {
+		return true
+	}
+	if addr, err := netip.ParseAddr(name); err == nil && addr.IsLoopback() {
+		return true
+	}
+	return slices.ContainsFunc(a.AllowedHosts, func(allowed string) bool { return name != "" && hostname(allowed) == name })
+}
+
+// hostname returns a Host header without port, brackets, final dot and case.
+func hostname(host string) string {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
+	return strings.ToLower(strings.TrimSuffix(host, "."))
+}

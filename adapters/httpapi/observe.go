@@ -1,0 +1,107 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"go.uber.org/zap"
+)
+
+// exchange is what the middleware knows of one request.
+type exchange struct {
+	id     string
+	tenant string // "" before authentication and on public paths
+}
+
+type exchangeKey struct{}
+
+func exchangeOf(r *http.Request) *exchange {
+	x, _ := r.Context().Value(exchangeKey{}).(*exchange)
+	if x == nil {
+		x = &exchange{}
+	}
+	return x
+}
+
+func requestField(r *http.Request) zap.Field { return zap.String("request", exchangeOf(r).id) }
+
+// observe stands around everything: it names the request, sets the headers of every answer, turns a panic into a
+// problem and writes the access log, at debug.
+func (a *api) observe(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		begin := time.Now()
+		x := &exchange{id: r.Header.Get("X-Request-Id")}
+		if !isRequestID(x.id) {
+			x.id = a.IDs.New()
+		}
+		h := w.Header()
+		h.Set("X-Request-Id", x.id)
+		h.Set("Cache-Control", "no-store")
+		h.Set("X-Content-Type-Options", "nosniff")
+		r = r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x))
+		rec := &recorder{ResponseWriter: w}
+		defer func() {
+			v := recover()
+			if e := a.log.Check(zap.DebugLevel, "request"); e != nil {
+				e.Write(zap.String("request", x.id), zap.String("tenant", x.tenant), zap.String("method", r.Method),
+					zap.String("path", r.URL.Path), zap.Int("status", rec.status), zap.Int64("bytes", rec.bytes),
+					zap.Duration("took", time.Since(begin)))
+			}
+			if v != nil {
+				a.recovered(rec, r, v)
+			}
+		}()
+		next.ServeHTTP(rec, r)
+	})
+}
+
+// recovered answers after a panic, or cuts the connection when an answer has begun.
+func (a *api) recovered(w *recorder, r *http.Request, v any) {
+	if err, ok := v.(error); ok && errors.Is(err, http.ErrAbortHandler) {
+		panic(v)
+	}
+	a.log.Error("panic", requestField(r), zap.String("method", r.Method), zap.String("path", r.URL.Path), zap.Any("value", v), zap.Stack("stack"))
+	if w.status != 0 {
+		panic(http.ErrAbortHandler)
+	}
+	writeProblem(w, problemOf(nil))
+}
+
+// isRequestID reports whether a client's id may go into logs and headers as it is.
+func isRequestID(s string) bool {
+	for _, c := range []byte(s) {
+		switch {
+		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', c == '-', c == '_', c == '.':
+		default:
+			return false
+		}
+	}
+	return s != "" && len(s) <= 128
+}
+
+// recorder notes what is written. Unwrap lets http.ResponseController reach the connection.
+type recorder struct {
+	http.ResponseWriter
+	status int
+	bytes  int64
+}
+
+func (w *recorder) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+func (w *recorder) WriteHeader(status int) {
+	if w.status == 0 && status >= http.StatusOK {
+		w.status = status
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+func (w *recorder) Write(b []byte) (int, error) {
+	if w.status == 0 {
+		w.status = http.StatusOK
+	}
+	n, err := w.ResponseWriter.Write(b)
+	w.bytes += int64(n)
+	return n, err
+}

@@ -1,0 +1,94 @@
+package httpapi
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/keel-agent/keel/domain"
+	"github.com/keel-agent/keel/ports"
+)
+
+// limit returns the parameter limit, 0 when it is absent. More than any page holds is clamped by the service, however
+// large it is; zero, negative or no number is ErrInvalidRequest.
+func limit(r *http.Request) (int, error) {
+	q := r.URL.Query()
+	if !q.Has("limit") {
+		return 0, nil
+	}
+	digits := strings.TrimLeft(q.Get("limit"), "0")
+	if digits == "" || !allDigits(digits) {
+		return 0, domain.ErrInvalidRequest.At("limit").With("must be a positive integer")
+	}
+	n, err := strconv.ParseInt(digits, 10, 32)
+	if err != nil {
+		n = 1 << 30
+	}
+	return int(n), nil
+}
+
+// after returns the position that the parameter after names, 0 when it is absent, or ErrInvalidCursor.
+func after(r *http.Request) (domain.Seq, error) {
+	q := r.URL.Query()
+	if !q.Has("after") {
+		return 0, nil
+	}
+	return parseSeq(q.Get("after"), "after")
+}
+
+// resumeAt is after, unless the client resumes a stream with Last-Event-ID, which wins.
+func resumeAt(r *http.Request) (domain.Seq, error) {
+	if id := r.Header.Get("Last-Event-ID"); id != "" {
+		return parseSeq(id, "Last-Event-ID")
+	}
+	return after(r)
+}
+
+// parseSeq reads a non-negative decimal integer of 64 bits, digits only.
+func parseSeq(s, field string) (domain.Seq, error) {
+	if !allDigits(s) {
+		return 0, domain.ErrInvalidCursor.At(field)
+	}
+	n, err := strconv.ParseInt(s, 10, 64)
+	if err != nil {
+		return 0, domain.ErrInvalidCursor.At(field)
+	}
+	return domain.Seq(n), nil
+}
+
+func allDigits(s string) bool {
+	for _, c := range []byte(s) {
+		if c < '0' || c > '9' {
+			return false
+		}
+	}
+	return s != ""
+}
+
+// sessionQuery reads the filters of a list of sessions: state, parent, and metadata[key]=value.
+func sessionQuery(r *http.Request, tenant string) (ports.SessionQuery, error) {
+	params := r.URL.Query()
+	q := ports.SessionQuery{Tenant: tenant, State: domain.SessionState(params.Get("state")), Parent: params.Get("parent")}
+	if q.Parent != "" && domain.CheckID(q.Parent) != nil {
+		return q, domain.ErrInvalidRequest.At("parent").With("is no id of a session")
+	}
+	for name, values := range params {
+		key, ok := strings.CutPrefix(name, "metadata[")
+		if !ok || !strings.HasSuffix(key, "]") {
+			continue
+		}
+		if !isText(name) || !isText(values[0]) {
+			return q, domain.ErrInvalidRequest.At("metadata").With("must be UTF-8 without U+0000")
+		}
+		if q.Metadata == nil {
+			q.Metadata = map[string]string{}
+		}
+		q.Metadata[strings.TrimSuffix(key, "]")] = values[0]
+	}
+	var err error
+	q.Limit, err = limit(r)
+	return q, err
+}
+
+func isText(s string) bool { return utf8.ValidString(s) && !strings.ContainsRune(s, 0) }

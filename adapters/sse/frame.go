@@ -1,0 +1,55 @@
+package sse
+
+import (
+	"bytes"
+	"strconv"
+
+	"github.com/keel-agent/keel/domain"
+)
+
+// Frame is one committed event as it goes over the wire. Bytes is shared between streams: nobody changes it.
+type Frame struct {
+	Seq        domain.Seq
+	Bytes      []byte // the whole frame, with its closing empty line
+	Epoch      int64  // of the attempt that committed the event, 0 when none did
+	Generation string // of an assistant.message: its generation id
+}
+
+// Fixed frames.
+const (
+	keepAliveFrame = ": keep-alive\n\n"
+	drainFrame     = "event: drain\ndata: {\"retry_after_ms\":3000}\n\n"
+)
+
+// appendEventFrame appends the frame of event number seq, whose JSON is data.
+func appendEventFrame(dst []byte, seq domain.Seq, data []byte) []byte {
+	dst = append(dst, "id: "...)
+	dst = strconv.AppendInt(dst, int64(seq), 10)
+	dst = append(dst, '\n')
+	return appendData(dst, data)
+}
+
+// appendPartialFrame appends a frame of type partial. It has no id, so it never moves Last-Event-ID.
+func appendPartialFrame(dst, data []byte) []byte {
+	dst = append(dst, "event: partial\n"...)
+	return appendData(dst, data)
+}
+
+// appendData appends data and the end of the frame. A line break in data, which JSON of this project never has, begins
+// another data line, so that no content can end a frame or begin a field.
+func appendData(dst, data []byte) []byte {
+	for {
+		dst = append(dst, "data: "...)
+		i := bytes.IndexAny(data, "\r\n")
+		if i < 0 {
+			dst = append(dst, data...)
+			return append(dst, '\n', '\n')
+		}
+		dst = append(dst, data[:i]...)
+		dst = append(dst, '\n')
+		if data[i] == '\r' && i+1 < len(data) && data[i+1] == '\n' {
+			i++
+		}
+		data = data[i+1:]
+	}
+}

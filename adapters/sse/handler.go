@@ -1,0 +1,193 @@
+package sse
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/keel-agent/keel/domain"
+	"github.com/keel-agent/keel/ports"
+)
+
+// Config is what a Handler is made of. Zero durations mean the defaults.
+type Config struct {
+	Source   Source
+	Partials ports.Partials  // nil: streams have no partials
+	Drain    <-chan struct{} // closed when streams are to end, after the attempts of this process ended; nil: never
+	Log      *zap.Logger     // nil: no log
+
+	KeepAlive    time.Duration // silence before a comment; 15 s
+	Poll         time.Duration // look at the ledger without a wake-up; 5 s
+	WriteTimeout time.Duration // for each piece of at most 32 KiB; 10 s
+}
+
+// Handler serves streams.
+type Handler struct{ cfg Config }
+
+// New returns a handler.
+func New(cfg Config) *Handler {
+	cfg.KeepAlive = orDefault(cfg.KeepAlive, 15*time.Second)
+	cfg.Poll = orDefault(cfg.Poll, 5*time.Second)
+	cfg.WriteTimeout = orDefault(cfg.WriteTimeout, 10*time.Second)
+	if cfg.Log == nil {
+		cfg.Log = zap.NewNop()
+	}
+	cfg.Log = cfg.Log.Named("sse")
+	return &Handler{cfg: cfg}
+}
+
+func orDefault(d, otherwise time.Duration) time.Duration {
+	if d > 0 {
+		return d
+	}
+	return otherwise
+}
+
+// Serve streams the events with seq > after until the client leaves, cannot be written to, or the process drains. It
+// returns an error only while nothing has been written, the errors of Source.Open among others. For a HEAD request it
+// sends the headers alone.
+func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, ref domain.SessionRef, after domain.Seq, partials bool) error {
+	reader, err := h.cfg.Source.Open(r.Context(), ref, after)
+	if err != nil {
+		return err
+	}
+	defer reader.Close()
+	s := &stream{
+		cfg:    &h.cfg,
+		log:    h.cfg.Log.With(zap.String("session", ref.Session)),
+		reader: reader,
+		out:    writer{w: w, rc: http.NewResponseController(w), timeout: h.cfg.WriteTimeout},
+	}
+	if err := s.out.check(); err != nil {
+		return err
+	}
+	if err := s.serve(r, ref, partials); err != nil {
+		s.log.Debug("stream cut", zap.Error(err)) // the client learns it from the end of the connection
+	}
+	return nil
+}
+
+// stream is one open stream.
+type stream struct {
+	cfg    *Config
+	log    *zap.Logger
+	reader Reader
+	out    writer
+	filter partialFilter
+}
+
+func (s *stream) serve(r *http.Request, ref domain.SessionRef, partials bool) error {
+	if err := s.out.begin(); err != nil || r.Method == http.MethodHead {
+		return err
+	}
+	return s.run(r.Context(), ref, partials)
+}
+
+func (s *stream) run(ctx context.Context, ref domain.SessionRef, wantPartials bool) error {
+	if err := s.catchUp(ctx); err != nil {
+		return err
+	}
+	partials, cancel := subscribePartials(s.cfg.Partials, ref, wantPartials)
+	defer cancel()
+	keepAlive := time.NewTimer(s.cfg.KeepAlive)
+	defer keepAlive.Stop()
+	poll := time.NewTimer(s.cfg.Poll)
+	defer poll.Stop()
+	for {
+		var err error
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-s.cfg.Drain:
+			return s.drain(ctx)
+		case p := <-partials:
+			err = s.partial(p, partials)
+		case <-keepAlive.C:
+			err = s.keepAlive(keepAlive)
+		case <-s.reader.Wake():
+			err = s.catchUp(ctx)
+			poll.Reset(s.cfg.Poll)
+		case <-poll.C:
+			err = s.catchUp(ctx)
+			poll.Reset(s.cfg.Poll)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// keepAlive writes a comment unless something else was written lately, and sets the timer for the next one.
+func (s *stream) keepAlive(next *time.Timer) error {
+	wait := s.cfg.KeepAlive - time.Since(s.out.last)
+	if wait > 0 {
+		next.Reset(wait)
+		return nil
+	}
+	next.Reset(s.cfg.KeepAlive)
+	return s.out.send([]byte(keepAliveFrame))
+}
+
+// catchUp sends every event committed so far. While the store is out of reach it gives up without an error: the next
+// wake-up or poll tries again from the same cursor.
+func (s *stream) catchUp(ctx context.Context) error {
+	for {
+		frames, err := s.reader.Next(ctx)
+		if errors.Is(err, ports.ErrUnavailable) && ctx.Err() == nil {
+			s.log.Debug("store unavailable, stream waits", zap.Error(err))
+			return s.out.flush()
+		}
+		if err != nil {
+			if ctx.Err() == nil {
+				s.log.Error("cannot read the ledger", zap.Error(err))
+			}
+			return err
+		}
+		if len(frames) == 0 {
+			return s.out.flush()
+		}
+		for _, f := range frames {
+			if err := s.out.add(f.Bytes); err != nil {
+				return err
+			}
+			s.filter.committed(f)
+		}
+	}
+}
+
+// together is how many partials are sent at most before the stream looks at anything else.
+const together = 64
+
+// partial sends p and those that wait behind it, as one write.
+func (s *stream) partial(p ports.Partial, more <-chan ports.Partial) error {
+	for left := together; ; left-- {
+		if s.filter.pass(p) {
+			data, err := encodePartial(p)
+			if err != nil {
+				return err
+			}
+			if err := s.out.add(appendPartialFrame(nil, data)); err != nil {
+				return err
+			}
+		}
+		if left == 1 {
+			return s.out.flush()
+		}
+		select {
+		case p = <-more:
+		default:
+			return s.out.flush()
+		}
+	}
+}
+
+// drain sends what is committed, then the drain frame.
+func (s *stream) drain(ctx context.Context) error {
+	if err := s.catchUp(ctx); err != nil {
+		return err
+	}
+	return s.out.send([]byte(drainFrame))
+}
