@@ -1,0 +1,195 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"go.uber.org/fx"
+	"go.uber.org/zap"
+
+	"github.com/keel-agent/keel/adapters/httpapi"
+	"github.com/keel-agent/keel/adapters/memory"
+	"github.com/keel-agent/keel/adapters/postgres"
+	"github.com/keel-agent/keel/adapters/providers/fake"
+	"github.com/keel-agent/keel/adapters/providers/openai"
+	"github.com/keel-agent/keel/adapters/sqlite"
+	"github.com/keel-agent/keel/adapters/sqlstore"
+	"github.com/keel-agent/keel/adapters/sse"
+	"github.com/keel-agent/keel/adapters/tools/builtin"
+	"github.com/keel-agent/keel/app/runner"
+	"github.com/keel-agent/keel/app/service"
+	"github.com/keel-agent/keel/ports"
+)
+
+// One fx.Module per adapter: to add one is a folder under adapters and a line here.
+
+var systemModule = fx.Module("system",
+	fx.Provide(func() ports.Clock { return systemClock{} }, func() ports.IDs { return uuids{} }),
+)
+
+// store is every port that a store adapter fills.
+type store struct {
+	fx.Out
+
+	Ledger    ports.Ledger
+	Sessions  ports.Sessions
+	Runs      ports.Runs
+	Processes ports.Processes
+	Wakeups   ports.Wakeups
+	Partials  ports.Partials
+}
+
+func storeModule(c Config) fx.Option {
+	kind, _, err := c.storeScheme()
+	if err != nil {
+		return fx.Error(err)
+	}
+	open := map[string]any{storeMemory: openMemory, storeSQLite: openSQLite, storePostgres: openPostgres}[kind]
+	return fx.Module(kind, fx.Provide(open))
+}
+
+func openMemory() store {
+	hub := new(memory.Hub)
+	s := memory.New(memory.Config{Notifier: hub})
+	return store{
+		Ledger: s, Sessions: s.Sessions(), Runs: s.Runs(), Processes: s.Processes(), Wakeups: hub, Partials: new(memory.Partials),
+	}
+}
+
+const openTimeout = time.Minute
+
+func openSQLite(c Config, lc fx.Lifecycle, log *zap.Logger) (store, error) {
+	_, path, err := c.storeScheme()
+	if err != nil {
+		return store{}, err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), openTimeout)
+	defer cancel()
+	if _, err := sqlite.Migrate(ctx, path); err != nil {
+		return store{}, err
+	}
+	hub := sqlstore.NewHub()
+	s, err := sqlite.Open(ctx, sqlite.Config{Path: path, Notifier: hub, Logger: log.Named("sqlite")})
+	if err != nil {
+		return store{}, err
+	}
+	lc.Append(fx.StopHook(s.Close))
+	return store{
+		Ledger: s, Sessions: s.Sessions(), Runs: s.Runs(), Processes: s.Processes(), Wakeups: hub, Partials: new(memory.Partials),
+	}, nil
+}
+
+func openPostgres(c Config, lc fx.Lifecycle, log *zap.Logger) (store, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), openTimeout)
+	defer cancel()
+	log = log.Named("postgres")
+	if _, err := postgres.Migrate(ctx, c.Store); err != nil {
+		return store{}, err
+	}
+	bus, err := postgres.OpenBus(postgres.BusConfig{URL: c.Store, Logger: log})
+	if err != nil {
+		return store{}, err
+	}
+	s, err := postgres.Open(ctx, postgres.Config{
+		URL: c.Store, MaxConns: c.MaxConns, AllowUnsafe: c.AllowUnsafePostgres, Notifier: bus, Logger: log,
+	})
+	if err != nil {
+		bus.Close()
+		return store{}, err
+	}
+	lc.Append(fx.StopHook(func() { bus.Close(); s.Close() }))
+	return store{
+		Ledger: s, Sessions: s.Sessions(), Runs: s.Runs(), Processes: s.Processes(), Wakeups: bus, Partials: new(memory.Partials),
+	}, nil
+}
+
+var providersModule = fx.Module("providers", fx.Provide(newProviders))
+
+// newProviders returns the configured provider, and the fake one beside it.
+func newProviders(c Config, lc fx.Lifecycle) (*runner.Providers, error) {
+	echo, err := newFake(c)
+	if err != nil {
+		return nil, err
+	}
+	backend := openai.Config{
+		BaseURL: os.Getenv("OPENAI_BASE_URL"), APIKey: os.Getenv("OPENAI_API_KEY"),
+		Model: cmp.Or(c.Model, os.Getenv("OPENAI_MODEL")), IdleTimeout: c.IdleLimit,
+	}
+	configured := backend.BaseURL != "" || backend.APIKey != ""
+	switch {
+	case c.Provider == "fake", !configured && (c.Provider == "auto" || c.Provider == ""):
+		return runner.NewProviders(echo)
+	case c.Provider != "openai" && c.Provider != "auto" && c.Provider != "":
+		return nil, fmt.Errorf("--provider %q: want auto, fake or openai", c.Provider)
+	case !configured:
+		return nil, fmt.Errorf("--provider openai: %w", openai.ErrNotConfigured)
+	}
+	remote, err := openai.New(backend)
+	if err != nil {
+		return nil, fmt.Errorf("--provider openai: %w", err)
+	}
+	lc.Append(fx.StopHook(remote.Close))
+	return runner.NewProviders(remote, echo)
+}
+
+func newFake(c Config) (*fake.Provider, error) {
+	var script []byte
+	if c.Script != "" {
+		text, err := os.ReadFile(c.Script)
+		if err != nil {
+			return nil, fmt.Errorf("--script: %w", err)
+		}
+		script = text
+	}
+	return fake.New(fake.Config{Script: script})
+}
+
+var toolsModule = fx.Module("tools",
+	fx.Provide(fx.Annotate(func(c ports.Clock) ports.Tools { return builtin.New(c) }, fx.ResultTags(`group:"tools"`))),
+)
+
+var runnerModule = fx.Module("runner", fx.Provide(newRunner))
+
+type runnerDeps struct {
+	fx.In
+
+	Config    Config
+	Ledger    ports.Ledger
+	Runs      ports.Runs
+	Processes ports.Processes
+	Wakeups   ports.Wakeups
+	Partials  ports.Partials
+	Providers *runner.Providers
+	Tools     []ports.Tools `group:"tools"`
+	Clock     ports.Clock
+	IDs       ports.IDs
+	Log       *zap.Logger
+}
+
+func newRunner(d runnerDeps) *runner.Runner {
+	return runner.New(runner.Deps{
+		Ledger: d.Ledger, Runs: d.Runs, Processes: d.Processes, Wakeups: d.Wakeups, Partials: d.Partials,
+		Providers: d.Providers, Tools: d.Tools, Clock: d.Clock, IDs: d.IDs, Log: d.Log.Named("runner"),
+	}, runner.Config{
+		Address: d.Config.Listen, Workers: d.Config.Workers, LeaseTTL: d.Config.LeaseTTL, Heartbeat: d.Config.Heartbeat,
+		Budget: d.Config.Budget, MaxTurns: d.Config.MaxTurns, MaxBytes: d.Config.MaxPayload,
+	})
+}
+
+var apiModule = fx.Module("api", fx.Provide(newDrainer, newService, newStreams, newAuthenticator, newServer))
+
+func newService(c Config, l ports.Ledger, s ports.Sessions, r ports.Runs, clock ports.Clock, ids ports.IDs) *service.Service {
+	return service.New(service.Deps{
+		Ledger: l, Sessions: s, Runs: r, Clock: clock, IDs: ids, MaxPayload: c.MaxPayload,
+		Features: map[string]bool{"partials": true},
+	})
+}
+
+func newStreams(s *service.Service, l ports.Ledger, w ports.Wakeups, p ports.Partials, d *drainer, log *zap.Logger) *sse.Handler {
+	return sse.New(sse.Config{Source: sse.NewLedgerSource(s, l, w), Partials: p, Drain: d.streams, Log: log})
+}
+
+func newAuthenticator(c Config) (httpapi.Authenticator, error) { return c.authenticator() }

@@ -1,0 +1,57 @@
+// Command keel is the durable agent server and its tools.
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/keel-agent/keel/app"
+)
+
+// cli is the command line. Flags win over KEEL_* environment variables, and those over the YAML file of --config.
+type cli struct {
+	Config  string           `help:"YAML file with values for the flags, by their names." type:"existingfile" env:"KEEL_CONFIG" placeholder:"FILE"`
+	Version kong.VersionFlag `help:"Print the version and leave."`
+
+	Serve     serveCmd   `cmd:"" help:"Serve the API and run agents."`
+	Events    eventsCmd  `cmd:"" help:"Read a session's ledger."`
+	Migrate   migrateCmd `cmd:"" help:"Bring a store's schema up to date."`
+	Graph     graphCmd   `cmd:"" help:"Print how the parts of the server are wired, in DOT."`
+	VersionOf versionCmd `cmd:"" name:"version" help:"Print the version."`
+}
+
+type versionCmd struct{}
+
+func (versionCmd) Run() error {
+	_, err := fmt.Println("keel " + app.Version)
+	return err
+}
+
+func main() {
+	os.Exit(run(os.Args[1:]))
+}
+
+// run carries out the command line args and returns the exit code: 0, 1 for a failure, 2 for a wrong command line.
+func run(args []string) int {
+	var c cli
+	parser := kong.Must(&c,
+		kong.Name("keel"),
+		kong.Description("Keel is a durable agent server: the work of an LLM agent in an append-only ledger."),
+		kong.Vars{"version": "keel " + app.Version},
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
+		kong.UsageOnError(),
+		kong.Resolvers(fileResolver(configPath(args))),
+	)
+	ctx, err := parser.Parse(args)
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "keel: %v\n(see: keel --help)\n", err)
+		return 2
+	}
+	if err := ctx.Run(); err != nil {
+		fmt.Fprintf(os.Stderr, "keel: %v\n", err)
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,98 @@
+package main
+
+import (
+	"fmt"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
+	"github.com/keel-agent/keel/app"
+)
+
+// serveFlags are the settings of a server.
+type serveFlags struct {
+	Listen       string   `help:"Address to listen on." default:"127.0.0.1:8420" env:"KEEL_LISTEN" placeholder:"HOST:PORT"`
+	Store        string   `help:"Where ledgers are kept: sqlite:PATH, postgres://… or memory: (lost at exit)." default:"sqlite:keel.db" env:"KEEL_STORE"`
+	Provider     string   `help:"Model provider: fake, openai, or auto (openai when OPENAI_API_KEY or OPENAI_BASE_URL is set)." enum:"auto,fake,openai" default:"auto" env:"KEEL_PROVIDER"`
+	Model        string   `help:"Model for sessions that name none; the provider's default when empty." env:"KEEL_MODEL"`
+	Script       string   `help:"JSON file with a script for the fake provider." type:"existingfile" env:"KEEL_SCRIPT" placeholder:"FILE"`
+	Auth         string   `help:"off (loopback only), token (one generated token) or tokens:FILE (lines of token and tenant)." default:"token" env:"KEEL_AUTH"`
+	TokenFile    string   `help:"File of the generated token; beside an SQLite store by default." env:"KEEL_TOKEN_FILE" placeholder:"FILE"`
+	AllowedHosts []string `help:"Host names that requests may use beside the loopback ones; * for any." env:"KEEL_ALLOWED_HOSTS" placeholder:"HOST"`
+
+	AllowUnsafePostgres bool `help:"Serve although Postgres may lose or mangle what it acknowledges." env:"KEEL_ALLOW_UNSAFE_POSTGRES"`
+	MaxConns            int  `help:"Postgres connections of the pool; 0 for a default." env:"KEEL_MAX_CONNS"`
+	MaxPayload          int  `help:"Bytes of one event's payload." default:"1048576" env:"KEEL_MAX_PAYLOAD"`
+
+	Workers    int           `help:"Attempts at a time." default:"64" env:"KEEL_WORKERS"`
+	Attempts   int           `help:"Attempts that a run may spend before it fails." default:"5" env:"KEEL_ATTEMPTS"`
+	MaxTurns   int           `help:"Provider calls of one attempt." default:"50" env:"KEEL_MAX_TURNS"`
+	LeaseTTL   time.Duration `name:"lease-ttl" help:"How long a silent process keeps its runs." default:"15s" env:"KEEL_LEASE_TTL"`
+	Heartbeat  time.Duration `help:"Time between beats." default:"5s" env:"KEEL_HEARTBEAT"`
+	DrainGrace time.Duration `help:"How long attempts may go on after SIGTERM before they are handed back." default:"30s" env:"KEEL_DRAIN_GRACE"`
+	IdleLimit  time.Duration `help:"How long a provider's stream may be silent." default:"5m" env:"KEEL_IDLE_LIMIT"`
+
+	LogLevel  string `help:"debug, info, warn or error." enum:"debug,info,warn,error" default:"info" env:"KEEL_LOG_LEVEL"`
+	LogFormat string `help:"console or json." enum:"console,json" default:"console" env:"KEEL_LOG_FORMAT"`
+}
+
+func (f serveFlags) config() (app.Config, error) {
+	c := app.Config{
+		Listen: f.Listen, Store: f.Store, Provider: f.Provider, Model: f.Model, Script: f.Script, Auth: f.Auth,
+		TokenFile: f.TokenFile, AllowedHosts: f.AllowedHosts, AllowUnsafePostgres: f.AllowUnsafePostgres,
+		MaxConns: f.MaxConns, MaxPayload: f.MaxPayload, Workers: f.Workers, Budget: f.Attempts, MaxTurns: f.MaxTurns,
+		LeaseTTL: f.LeaseTTL, Heartbeat: f.Heartbeat, DrainGrace: f.DrainGrace, IdleLimit: f.IdleLimit,
+		LogLevel: f.LogLevel, LogFormat: f.LogFormat,
+	}
+	return c, c.Validate()
+}
+
+type serveCmd struct{ serveFlags }
+
+// Run serves until SIGINT or SIGTERM.
+func (s *serveCmd) Run() error {
+	c, err := s.config()
+	if err != nil {
+		return err
+	}
+	log, err := newLogger(c)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = log.Sync() }()
+	return app.RunToEnd(app.New(c, log))
+}
+
+func newLogger(c app.Config) (*zap.Logger, error) {
+	cfg := zap.NewProductionConfig()
+	cfg.Sampling = nil
+	if c.LogFormat == "console" {
+		cfg.Encoding = "console"
+		cfg.EncoderConfig.EncodeTime = zapcore.TimeEncoderOfLayout("15:04:05.000")
+		cfg.EncoderConfig.EncodeLevel = zapcore.CapitalLevelEncoder
+	}
+	level, err := zapcore.ParseLevel(c.LogLevel)
+	if err != nil {
+		return nil, fmt.Errorf("--log-level: %w", err)
+	}
+	cfg.Level = zap.NewAtomicLevelAt(level)
+	cfg.DisableCaller, cfg.DisableStacktrace = true, true
+	return cfg.Build()
+}
+
+type graphCmd struct{ serveFlags }
+
+// Run prints the object graph of the server that the flags describe, without starting it.
+func (g *graphCmd) Run() error {
+	c, err := g.config()
+	if err != nil {
+		return err
+	}
+	dot, err := app.Graph(c)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Println(dot)
+	return err
+}

@@ -1,0 +1,111 @@
+// Package app puts the parts of Keel together: it chooses adapters by configuration and wires them with fx. Nothing
+// below it knows fx.
+package app
+
+import (
+	"fmt"
+	"net"
+	"strings"
+	"time"
+)
+
+// Version is the service's version as clients see it.
+const Version = "0.1.0"
+
+// Config is everything that a deployment may choose. The zero value of a field means the default that `keel serve
+// --help` names.
+type Config struct {
+	Listen       string   // host:port
+	Store        string   // sqlite:PATH, postgres://… or memory:
+	Provider     string   // fake, openai or auto
+	Model        string   // the default model
+	Script       string   // file with a script for the fake provider
+	Auth         string   // off, token or tokens:FILE
+	TokenFile    string   // of --auth token; beside the store when empty
+	AllowedHosts []string // Host names accepted beside the loopback ones
+
+	AllowUnsafePostgres bool
+	MaxConns            int
+	MaxPayload          int // bytes
+
+	Workers    int
+	Budget     int // attempts per run
+	MaxTurns   int // provider calls per attempt
+	LeaseTTL   time.Duration
+	Heartbeat  time.Duration
+	DrainGrace time.Duration
+	IdleLimit  time.Duration // silence of a provider's stream
+
+	LogLevel  string // debug, info, warn, error
+	LogFormat string // console or json
+}
+
+// Stores by the scheme of Config.Store.
+const (
+	storeSQLite   = "sqlite"
+	storePostgres = "postgres"
+	storeMemory   = "memory"
+)
+
+// storeScheme returns the kind of the store and, for SQLite, its path.
+func (c Config) storeScheme() (kind, path string, err error) {
+	switch {
+	case c.Store == "memory:" || c.Store == "memory":
+		return storeMemory, "", nil
+	case strings.HasPrefix(c.Store, "postgres://"), strings.HasPrefix(c.Store, "postgresql://"):
+		return storePostgres, "", nil
+	case strings.HasPrefix(c.Store, "sqlite:") && len(c.Store) > len("sqlite:"):
+		return storeSQLite, strings.TrimPrefix(c.Store, "sqlite:"), nil
+	}
+	return "", "", fmt.Errorf("--store %q: want sqlite:PATH, postgres://… or memory:", c.Store)
+}
+
+// maxBody is the largest request: a payload and what may stand around it. 0 means the API's default.
+func (c Config) maxBody() int64 {
+	if c.MaxPayload == 0 {
+		return 0
+	}
+	return int64(c.MaxPayload) + 64<<10
+}
+
+// loopback reports whether the server listens on the loopback interface alone.
+func (c Config) loopback() bool {
+	host, _, err := net.SplitHostPort(c.Listen)
+	if err != nil {
+		return false
+	}
+	if host == "localhost" {
+		return true
+	}
+	ip := net.ParseIP(host)
+	return ip != nil && ip.IsLoopback()
+}
+
+// Validate returns an error that says what to change when c cannot work.
+func (c Config) Validate() error {
+	if _, _, err := net.SplitHostPort(c.Listen); err != nil {
+		return fmt.Errorf("--listen %q: want HOST:PORT: %w", c.Listen, err)
+	}
+	if _, _, err := c.storeScheme(); err != nil {
+		return err
+	}
+	if c.Auth == authOff && !c.loopback() {
+		return fmt.Errorf("--auth off serves loopback addresses only, and --listen is %q; use --auth token", c.Listen)
+	}
+	if c.LeaseTTL > 0 && c.Heartbeat > 0 && c.Heartbeat*2 > c.LeaseTTL {
+		return fmt.Errorf("--heartbeat %s: must be at most half of --lease-ttl %s", c.Heartbeat, c.LeaseTTL)
+	}
+	for _, n := range []struct {
+		flag  string
+		value int64
+	}{
+		{"--workers", int64(c.Workers)}, {"--attempts", int64(c.Budget)}, {"--max-turns", int64(c.MaxTurns)},
+		{"--max-payload", int64(c.MaxPayload)}, {"--max-conns", int64(c.MaxConns)}, {"--lease-ttl", int64(c.LeaseTTL)},
+		{"--heartbeat", int64(c.Heartbeat)}, {"--drain-grace", int64(c.DrainGrace)}, {"--idle-limit", int64(c.IdleLimit)},
+	} {
+		if n.value < 0 {
+			return fmt.Errorf("%s must not be negative", n.flag)
+		}
+	}
+	return nil
+}

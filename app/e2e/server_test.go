@@ -1,0 +1,209 @@
+// Package e2e runs real server processes against real stores and a real local backend, over HTTP, as a user would.
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+)
+
+var keel string // the program under test
+
+func TestMain(m *testing.M) { os.Exit(testMain(m)) }
+
+func testMain(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "keel-e2e-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	keel = filepath.Join(dir, "keel")
+	args := []string{"build", "-o", keel}
+	if raceEnabled {
+		args = append(args, "-race")
+	}
+	build := exec.Command("go", append(args, "../cmd/keel")...)
+	build.Stderr = os.Stderr
+	if err := build.Run(); err != nil {
+		fmt.Fprintln(os.Stderr, "cannot build keel:", err)
+		return 1
+	}
+	return m.Run()
+}
+
+// stores are the stores that every behaviour is shown on.
+var stores = []string{"memory", "sqlite", "postgres"}
+
+// onEachStore runs f as a subtest per store, with a fresh one each.
+func onEachStore(t *testing.T, f func(t *testing.T, store string)) {
+	t.Parallel()
+	for _, kind := range stores {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			f(t, newStore(t, kind))
+		})
+	}
+}
+
+// newStore returns the --store value of a fresh store.
+func newStore(t *testing.T, kind string) string {
+	t.Helper()
+	switch kind {
+	case "memory":
+		return "memory:"
+	case "sqlite":
+		return "sqlite:" + filepath.Join(t.TempDir(), "keel.db")
+	default:
+		return newDatabase(t)
+	}
+}
+
+func newDatabase(t *testing.T) string {
+	t.Helper()
+	base := os.Getenv("KEEL_TEST_POSTGRES_URL")
+	require.NotEmpty(t, base, "KEEL_TEST_POSTGRES_URL is not set: run the tests by `make test`, which brings a database")
+	ctx := context.Background()
+	conn, err := pgx.Connect(ctx, base)
+	require.NoError(t, err)
+	name := "e2e_" + strings.ReplaceAll(uuid.NewString(), "-", "")
+	_, err = conn.Exec(ctx, "CREATE DATABASE "+name)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		_, err := conn.Exec(ctx, "DROP DATABASE "+name+" WITH (FORCE)")
+		require.NoError(t, err)
+		require.NoError(t, conn.Close(ctx))
+	})
+	return regexp.MustCompile(`/[^/?]*(\?|$)`).ReplaceAllString(base, "/"+name+"$1")
+}
+
+// process is one running server.
+type process struct {
+	t    *testing.T
+	cmd  *exec.Cmd
+	url  string
+	logs *lockedBuffer
+	done chan error
+}
+
+// serve starts a server and waits until it is ready. Flags are added to the usual ones.
+func serve(t *testing.T, store string, env []string, flags ...string) *process {
+	t.Helper()
+	p := launch(t, store, env, flags...)
+	deadline := time.Now().Add(20 * time.Second)
+	for time.Now().Before(deadline) {
+		if p.url == "" {
+			p.url = p.logs.find(`ready at (http://\S+)`)
+		}
+		if p.url != "" && p.status("/readyz") == http.StatusOK {
+			return p
+		}
+		select {
+		case err := <-p.done:
+			t.Fatalf("the server ended: %v\n%s", err, p.logs)
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+	t.Fatalf("the server did not become ready\n%s", p.logs)
+	return nil
+}
+
+// launch starts a server without waiting for it.
+func launch(t *testing.T, store string, env []string, flags ...string) *process {
+	t.Helper()
+	args := append([]string{"serve", "--listen", "127.0.0.1:0", "--store", store, "--auth", "off"}, flags...)
+	p := &process{t: t, logs: &lockedBuffer{}, cmd: exec.Command(keel, args...), done: make(chan error, 1)}
+	p.cmd.Env = append(withoutSettings(os.Environ()), env...)
+	p.cmd.Stdout, p.cmd.Stderr = p.logs, p.logs
+	require.NoError(t, p.cmd.Start())
+	go func() { p.done <- p.cmd.Wait() }()
+	t.Cleanup(func() {
+		_ = p.cmd.Process.Kill()
+		if t.Failed() {
+			t.Logf("server log:\n%s", p.logs)
+		}
+	})
+	return p
+}
+
+func withoutSettings(env []string) []string {
+	var kept []string
+	for _, e := range env {
+		if !strings.HasPrefix(e, "OPENAI_") && !(strings.HasPrefix(e, "KEEL_") && !strings.HasPrefix(e, "KEEL_TEST_")) {
+			kept = append(kept, e)
+		}
+	}
+	return kept
+}
+
+func (p *process) status(path string) int {
+	res, err := http.Get(p.url + path)
+	if err != nil {
+		return 0
+	}
+	_ = res.Body.Close()
+	return res.StatusCode
+}
+
+// stop ends the server with SIGTERM and wants a clean exit.
+func (p *process) stop() {
+	p.t.Helper()
+	require.NoError(p.t, p.cmd.Process.Signal(syscall.SIGTERM))
+	p.ended()
+}
+
+func (p *process) ended() {
+	p.t.Helper()
+	select {
+	case err := <-p.done:
+		require.NoError(p.t, err, "exit code\n%s", p.logs)
+	case <-time.After(30 * time.Second):
+		p.t.Fatalf("the server did not end\n%s", p.logs)
+	}
+}
+
+// kill ends the server as a crash does.
+func (p *process) kill() {
+	p.t.Helper()
+	require.NoError(p.t, p.cmd.Process.Kill())
+	<-p.done
+}
+
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+func (l *lockedBuffer) find(pattern string) string {
+	m := regexp.MustCompile(pattern).FindStringSubmatch(l.String())
+	if m == nil {
+		return ""
+	}
+	return m[1]
+}

@@ -1,0 +1,260 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/keel-agent/keel/domain"
+	"github.com/keel-agent/keel/ports"
+)
+
+// attempt plays one claimed attempt of a run to its settlement.
+type attempt struct {
+	r     *Runner
+	lease *lease
+	claim ports.Claim
+	ref   domain.SessionRef
+	token domain.Token
+	log   *zap.Logger
+
+	// ctx ends when the attempt must stop, with the reason as its cause. Commits go by the lease's context instead: a
+	// cancelled or drained attempt still has something to write, one that lost its lease has not.
+	ctx  context.Context
+	stop context.CancelCauseFunc
+
+	t         *domain.Transcript
+	compact   bool         // a compaction was asked for
+	presented []domain.Seq // guides injected by this attempt
+	summary   domain.Summary
+	began     time.Time
+}
+
+// verdict is how an attempt judges itself.
+type verdict struct {
+	result     domain.Result
+	stopReason domain.StopReason
+	fault      string
+	retryAfter time.Duration
+}
+
+func newAttempt(r *Runner, l *lease, c ports.Claim) *attempt {
+	a := &attempt{
+		r: r, lease: l, claim: c, ref: c.Session.Ref,
+		token:   domain.Token{Process: l.id, Epoch: c.Run.Epoch},
+		log:     r.Log.With(zap.String("session", c.Session.Ref.Session), zap.String("run", c.Run.ID), zap.Int64("epoch", c.Run.Epoch)),
+		t:       domain.NewTranscript(),
+		compact: c.Run.Compact,
+		began:   r.Clock.Now(),
+	}
+	a.ctx, a.stop = context.WithCancelCause(l.ctx)
+	return a
+}
+
+func (a *attempt) key() attemptKey { return attemptKey{a.claim.Run.ID, a.token.Epoch} }
+
+// run plays the attempt. Whatever happens in it, it ends in exactly one of three ways: settled, handed back, or
+// without another write because the lease was lost.
+func (a *attempt) run() {
+	defer a.stop(nil)
+	v, err := a.guarded()
+	cause := context.Cause(a.ctx)
+	switch {
+	case errors.Is(err, domain.ErrFenced), errors.Is(cause, errLeaseLost):
+		a.log.Info("attempt stopped: lease lost")
+	case err == nil:
+		a.settle(v)
+	case errors.Is(err, errCancelRequested):
+		a.settle(verdict{result: domain.Failure, stopReason: domain.StopAborted})
+	case errors.Is(err, errDrain):
+		a.handBack()
+	default:
+		a.log.Warn("attempt failed", zap.Error(err))
+		v := verdict{result: domain.Failure, fault: err.Error()}
+		if errors.As(err, &permanent{}) {
+			v.result = domain.Permanent
+		}
+		a.settle(v)
+	}
+}
+
+// permanent marks an error that a retry cannot mend.
+type permanent struct{ error }
+
+// guarded plays the attempt and turns a panic into a failure of it.
+func (a *attempt) guarded() (v verdict, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			a.log.Error("attempt panicked", zap.Any("panic", p), zap.Stack("stack"))
+			err = fmt.Errorf("internal error: %v", p)
+		}
+	}()
+	if err := a.sync(); err != nil {
+		return verdict{}, err
+	}
+	switch a.claim.Mode {
+	case domain.ClaimCancelled:
+		return verdict{result: domain.Failure, fault: "cancelled"}, nil
+	case domain.ClaimExhausted:
+		return verdict{result: domain.Failure, fault: "all attempts are used up"}, nil
+	default:
+		return a.play()
+	}
+}
+
+// play goes from request boundary to request boundary until the turn is over (protocol.md §4, §5).
+func (a *attempt) play() (verdict, error) {
+	if err := a.resumeCalls(); err != nil {
+		return verdict{}, err
+	}
+	for {
+		if err := a.look(); err != nil {
+			return verdict{}, err
+		}
+		if err := a.skipCompaction(); err != nil {
+			return verdict{}, err
+		}
+		p := a.t.Present(*a.claim.Run.ClaimSeq, a.presented)
+		if a.t.Idle(p) {
+			return verdict{result: domain.Success, stopReason: a.summary.StopReason}, nil
+		}
+		if a.summary.Turns >= a.r.cfg.MaxTurns {
+			return verdict{result: domain.Success, stopReason: domain.StopTurnLimit}, nil
+		}
+		if p.Guide != 0 {
+			a.presented = append(a.presented, p.Guide)
+		}
+		v, over, err := a.turn(p)
+		if err != nil || over {
+			return v, err
+		}
+	}
+}
+
+// look reads what happened since the last request boundary: new events, and whether a cancel was asked for.
+func (a *attempt) look() error {
+	if err := context.Cause(a.ctx); err != nil {
+		return err
+	}
+	run, err := retried(a, func(ctx context.Context) (domain.Run, error) {
+		return a.r.Runs.Get(ctx, a.ref, a.claim.Run.ID)
+	})
+	if err != nil {
+		return err
+	}
+	a.note(&run)
+	if err := context.Cause(a.ctx); err != nil {
+		return err
+	}
+	return a.sync()
+}
+
+const pageSize = 500
+
+// sync applies the events that the transcript has not seen.
+func (a *attempt) sync() error {
+	for {
+		events, err := retried(a, func(ctx context.Context) ([]domain.Event, error) {
+			return a.r.Ledger.Events(ctx, a.ref, a.t.Head(), pageSize)
+		})
+		if err != nil {
+			return err
+		}
+		for _, e := range events {
+			if err := a.t.Apply(e); err != nil {
+				return fmt.Errorf("event %d: %w", e.Seq, err)
+			}
+		}
+		if len(events) < pageSize {
+			return nil
+		}
+	}
+}
+
+// note takes from a run row what concerns the attempt.
+func (a *attempt) note(run *domain.Run) {
+	if run == nil || run.ID != a.claim.Run.ID {
+		return
+	}
+	a.compact = run.Compact
+	if run.CancelSeq != nil {
+		a.stop(errCancelRequested)
+	}
+}
+
+// skipCompaction answers a request for a compaction when nothing can be compacted.
+func (a *attempt) skipCompaction() error {
+	if !a.compact {
+		return nil
+	}
+	_, err := a.do(domain.AppendCompaction{At: a.r.Clock.Now(), Run: a.claim.Run.ID, Token: a.token})
+	return err
+}
+
+// do carries out a command of this attempt, however often the store has to be asked, until the lease is lost. It keeps
+// the transcript and the knowledge of a cancel up to date.
+func (a *attempt) do(cmd domain.Command) (domain.Outcome, error) {
+	out, err := retried(a, func(ctx context.Context) (domain.Outcome, error) {
+		return a.r.Ledger.Do(ctx, a.ref, cmd)
+	})
+	if err != nil {
+		return out, err
+	}
+	a.note(out.Run)
+	if e := out.Event; e != nil && e.Seq == a.t.Head()+1 {
+		err = a.t.Apply(*e)
+	}
+	return out, err
+}
+
+// retried calls f under the lease's context until the store can be reached.
+func retried[T any](a *attempt, f func(context.Context) (T, error)) (T, error) {
+	for wait := 50 * time.Millisecond; ; wait = min(2*wait, 2*time.Second) {
+		v, err := f(a.lease.ctx)
+		if !errors.Is(err, ports.ErrUnavailable) {
+			return v, err
+		}
+		a.log.Warn("the store is unavailable, trying again", zap.Duration("in", wait), zap.Error(err))
+		select {
+		case <-a.lease.ctx.Done():
+			return v, errLeaseLost
+		case <-time.After(wait):
+		}
+	}
+}
+
+// settle ends the attempt. Calls that are still open get their stand-ins first.
+func (a *attempt) settle(v verdict) {
+	if err := a.standInForOpen(); err != nil {
+		a.log.Warn("could not commit stand-ins", zap.Error(err))
+		v = verdict{result: domain.Failure, fault: err.Error()}
+	}
+	a.summary.StopReason = v.stopReason
+	a.summary.Error = v.fault
+	a.summary.DurationMS = a.r.Clock.Now().Sub(a.began).Milliseconds()
+	cmd := domain.Settle{
+		At: a.r.Clock.Now(), Run: a.claim.Run.ID, Token: a.token, Result: v.result, Error: v.fault, Summary: a.summary,
+		Backoff:   domain.Backoff(a.claim.Run.Attempts, a.r.IDs.Jitter(), v.retryAfter),
+		Presented: a.presented, Budget: a.r.cfg.Budget, NewRun: a.r.IDs.New(),
+	}
+	out, err := a.do(cmd)
+	if err != nil {
+		a.log.Warn("could not settle", zap.Error(err))
+		return
+	}
+	if out.Run != nil && out.Run.Status == domain.StatusPending && v.result != domain.Success {
+		time.AfterFunc(cmd.Backoff, a.r.look)
+	}
+	a.log.Debug("settled", zap.String("result", string(v.result)), zap.String("fault", v.fault))
+}
+
+func (a *attempt) handBack() {
+	if _, err := a.do(domain.HandBack{Run: a.claim.Run.ID, Token: a.token}); err != nil {
+		a.log.Warn("could not hand back", zap.Error(err))
+		return
+	}
+	a.log.Info("handed back")
+}

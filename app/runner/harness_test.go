@@ -1,0 +1,466 @@
+package runner_test
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest"
+
+	"github.com/keel-agent/keel/adapters/memory"
+	"github.com/keel-agent/keel/app/runner"
+	"github.com/keel-agent/keel/domain"
+	"github.com/keel-agent/keel/ports"
+)
+
+// world is one store with any number of runners on it, in the fake time of a synctest bubble.
+type world struct {
+	t        *testing.T
+	store    *memory.Store
+	hub      *memory.Hub
+	partials *memory.Partials
+	provider *scripted
+	tools    *testTools
+	ids      *counter
+	ref      domain.SessionRef
+	nodes    []*node
+}
+
+// stopAll ends what a test left running; synctest wants no goroutine to outlive its bubble.
+func (w *world) stopAll() {
+	w.provider.mu.Lock()
+	w.provider.answers = []answer{text("the test is over")}
+	w.provider.mu.Unlock()
+	for _, n := range w.nodes {
+		n.line.setCut(false)
+		n.line.lose = nil
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		_ = n.Drain(ctx)
+		cancel()
+	}
+	time.Sleep(2 * time.Minute)
+}
+
+func play(t *testing.T, f func(w *world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		hub := new(memory.Hub)
+		w := &world{
+			t: t, hub: hub, store: memory.New(memory.Config{Now: time.Now, Notifier: hub}), partials: new(memory.Partials),
+			provider: &scripted{}, tools: newTestTools(), ids: &counter{}, ref: domain.SessionRef{Tenant: "default", Session: "s1"},
+		}
+		w.create()
+		defer w.stopAll()
+		f(w)
+	})
+}
+
+func (w *world) create() {
+	w.do(domain.CreateSession{
+		At: time.Now(), Request: payload(w.t, `{"id":"s1"}`),
+		Info: domain.SessionInfo{Tools: []string{"count", "slow", "stubborn", "safe", "panic"}},
+	})
+}
+
+func payload(t *testing.T, raw string) domain.Payload {
+	t.Helper()
+	p, err := domain.ParsePayload([]byte(raw), 0)
+	require.NoError(t, err)
+	return p
+}
+
+func (w *world) do(c domain.Command) domain.Outcome {
+	w.t.Helper()
+	out, err := w.store.Do(context.Background(), w.ref, c)
+	require.NoError(w.t, err)
+	return out
+}
+
+// say submits an input; extra are further members of its payload.
+func (w *world) say(text string, extra ...string) domain.Outcome {
+	w.t.Helper()
+	id := "r-" + text
+	raw := fmt.Sprintf(`{"text":%q,"requestId":%q%s}`, text, id, strings.Join(append([]string{""}, extra...), ","))
+	return w.do(domain.SubmitInput{At: time.Now(), RequestID: id, Payload: payload(w.t, raw), NewRun: w.ids.New()})
+}
+
+func (w *world) guide(text string) domain.Outcome {
+	w.t.Helper()
+	return w.say(text, `"delivery":"guide"`)
+}
+func (w *world) cancel() { w.t.Helper(); w.do(domain.RequestCancel{At: time.Now()}) }
+
+// node is one process.
+type node struct {
+	*runner.Runner
+	w    *world
+	line *line
+}
+
+// start starts a process; opts change its configuration.
+func (w *world) start(opts ...func(*runner.Config)) *node {
+	w.t.Helper()
+	providers, err := runner.NewProviders(w.provider)
+	require.NoError(w.t, err)
+	cfg := runner.Config{Workers: 4}
+	for _, o := range opts {
+		o(&cfg)
+	}
+	log := zap.NewNop()
+	if testing.Verbose() {
+		log = zaptest.NewLogger(w.t)
+	}
+	l := &line{store: w.store}
+	n := &node{w: w, line: l, Runner: runner.New(runner.Deps{
+		Ledger: l, Runs: lineRuns{l, w.store.Runs()}, Processes: lineProcesses{l, w.store.Processes()},
+		Wakeups: w.hub, Partials: w.partials, Providers: providers, Tools: []ports.Tools{w.tools},
+		Clock: clock{}, IDs: w.ids, Log: log,
+	}, cfg)}
+	require.NoError(w.t, n.Start(context.Background()))
+	w.nodes = append(w.nodes, n)
+	synctest.Wait()
+	return n
+}
+
+// drain ends the process in an orderly way.
+func (n *node) drain(grace time.Duration) {
+	n.w.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), grace)
+	defer cancel()
+	require.NoError(n.w.t, n.Drain(ctx))
+	synctest.Wait()
+}
+
+// settled waits until no run is active and returns the ledger.
+func (w *world) settled() []domain.Event {
+	w.t.Helper()
+	for range 10000 {
+		synctest.Wait()
+		s, run, err := w.store.Sessions().Get(context.Background(), w.ref)
+		require.NoError(w.t, err)
+		if run == nil && s.ActiveRun == "" {
+			return w.ledger()
+		}
+		time.Sleep(50 * time.Millisecond) // fake time
+	}
+	w.t.Fatalf("the run never settled; ledger:\n%s", w.text())
+	return nil
+}
+
+func (w *world) ledger() []domain.Event {
+	w.t.Helper()
+	events, err := w.store.Events(context.Background(), w.ref, 0, 10000)
+	require.NoError(w.t, err)
+	for i, e := range events {
+		require.EqualValues(w.t, i+1, e.Seq)
+	}
+	return events
+}
+
+// text is the ledger in one line per event, without ids and times.
+func (w *world) text() string {
+	var b strings.Builder
+	for _, e := range w.ledger() {
+		fmt.Fprintf(&b, "%d %s\n", e.Seq, describe(w.t, e))
+	}
+	return strings.TrimSpace(b.String())
+}
+
+func describe(t *testing.T, e domain.Event) string {
+	switch e.Kind {
+	case domain.UserMessage:
+		in, err := domain.ParseInput(e.Payload)
+		require.NoError(t, err)
+		return "user " + cmp.Or(string(in.Delivery), "queue") + " " + in.Text
+	case domain.AssistantMessage:
+		m, err := domain.ParseAssistant(e.Payload)
+		require.NoError(t, err)
+		var parts []string
+		for _, c := range m.Content {
+			parts = append(parts, strings.TrimSpace(c.Text+c.Name+c.Arguments+c.RawArguments))
+		}
+		return strings.TrimSpace(fmt.Sprintf("assistant %v %s: %s", m.InputSeqs, m.StopReason, strings.Join(parts, " | ")))
+	case domain.ToolResult:
+		out, err := domain.ParseToolOutput(e.Payload)
+		require.NoError(t, err)
+		s := "result " + out.Content[0].Text
+		if out.IsError {
+			s += " (error)"
+		}
+		if out.Interrupted {
+			s += " (interrupted)"
+		}
+		return s
+	default:
+		var f struct {
+			Status, StopReason, Error string
+			Turns                     int
+		}
+		require.NoError(t, json.Unmarshal(e.Payload.Bytes(), &f))
+		return strings.TrimSpace(fmt.Sprintf("finished %s turns=%d %s %s", f.Status, f.Turns, f.StopReason, f.Error))
+	}
+}
+
+func (w *world) expect(lines ...string) {
+	w.t.Helper()
+	w.settled()
+	require.Equal(w.t, strings.Join(lines, "\n"), w.text())
+}
+
+func (w *world) runs() []domain.Run {
+	w.t.Helper()
+	runs, err := w.store.Runs().List(context.Background(), w.ref, nil, 100)
+	require.NoError(w.t, err)
+	return runs
+}
+
+// answer is one call of the scripted provider.
+type answer func(ctx context.Context, req ports.ModelRequest, emit func(ports.Delta)) (ports.Reply, error)
+
+// scripted plays answers in order, the last one for ever, and keeps the requests.
+type scripted struct {
+	mu       sync.Mutex
+	answers  []answer
+	requests []ports.ModelRequest
+}
+
+func (s *scripted) Name() string                                  { return "scripted" }
+func (s *scripted) Models(context.Context) ([]ports.Model, error) { return nil, nil }
+
+func (s *scripted) Generate(ctx context.Context, req ports.ModelRequest, emit func(ports.Delta)) (ports.Reply, error) {
+	s.mu.Lock()
+	a := s.answers[min(len(s.requests), len(s.answers)-1)]
+	s.requests = append(s.requests, req)
+	s.mu.Unlock()
+	return a(ctx, req, emit)
+}
+
+func (w *world) script(answers ...answer) { w.provider.answers = answers }
+
+func text(s string) answer {
+	return func(_ context.Context, _ ports.ModelRequest, emit func(ports.Delta)) (ports.Reply, error) {
+		emit(ports.Delta{Text: s})
+		return ports.Reply{Content: []domain.Block{{Type: domain.TextBlock, Text: s}}, StopReason: domain.StopEndTurn}, nil
+	}
+}
+
+// calls answers with tool calls, each "name" or "name{arguments}".
+func calls(specs ...string) answer {
+	return func(context.Context, ports.ModelRequest, func(ports.Delta)) (ports.Reply, error) {
+		r := ports.Reply{StopReason: domain.StopToolUse}
+		for _, s := range specs {
+			name, args, found := strings.Cut(s, "{")
+			b := domain.Block{Type: domain.CallBlock, Name: name, Arguments: "{}", ProviderID: "call_0"}
+			if found {
+				b.Arguments = "{" + args
+			}
+			r.Content = append(r.Content, b)
+		}
+		return r, nil
+	}
+}
+
+// slowly waits before it answers, and gives up when told.
+func slowly(d time.Duration, then answer) answer {
+	return func(ctx context.Context, req ports.ModelRequest, emit func(ports.Delta)) (ports.Reply, error) {
+		emit(ports.Delta{Text: "hm"})
+		select {
+		case <-ctx.Done():
+			return ports.Reply{Content: []domain.Block{{Type: domain.TextBlock, Text: "hm"}}}, context.Cause(ctx)
+		case <-time.After(d):
+			return then(ctx, req, emit)
+		}
+	}
+}
+
+func fault(class ports.FaultClass, after time.Duration) answer {
+	return func(context.Context, ports.ModelRequest, func(ports.Delta)) (ports.Reply, error) {
+		return ports.Reply{}, &ports.ProviderError{Class: class, Message: string(class), RetryAfter: after}
+	}
+}
+
+// testTools counts executions.
+type testTools struct {
+	mu  sync.Mutex
+	ran []string
+}
+
+func newTestTools() *testTools { return &testTools{} }
+
+func (*testTools) Specs() []ports.ToolSpec {
+	return []ports.ToolSpec{{Name: "count"}, {Name: "panic"}, {Name: "safe", ReplaySafe: true}, {Name: "slow"}, {Name: "stubborn"}}
+}
+
+// Execute sleeps for the argument s in seconds; stubborn does not listen to ctx.
+func (tt *testTools) Execute(ctx context.Context, c ports.ToolInvocation) (ports.ToolOutput, error) {
+	var args struct{ S float64 }
+	if err := json.Unmarshal([]byte(c.Arguments), &args); err != nil {
+		return ports.ToolOutput{}, err
+	}
+	tt.mu.Lock()
+	tt.ran = append(tt.ran, c.Name)
+	tt.mu.Unlock()
+	if c.Name == "panic" {
+		panic("boom")
+	}
+	done := ctx.Done()
+	if c.Name == "stubborn" {
+		done = nil
+	}
+	select {
+	case <-done:
+		return ports.ToolOutput{}, context.Cause(ctx)
+	case <-time.After(time.Duration(args.S * float64(time.Second))):
+	}
+	out := fmt.Sprintf("%s %s", c.Name, c.Arguments)
+	return ports.ToolOutput{Content: []domain.Block{{Type: domain.TextBlock, Text: out}}}, nil
+}
+
+func (tt *testTools) times(name string) int {
+	tt.mu.Lock()
+	defer tt.mu.Unlock()
+	return len(slices.DeleteFunc(slices.Clone(tt.ran), func(s string) bool { return s != name }))
+}
+
+type clock struct{}
+
+func (clock) Now() time.Time { return time.Now() }
+
+// counter mints ids in order.
+type counter struct {
+	mu sync.Mutex
+	n  int
+}
+
+func (c *counter) New() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.n++
+	return fmt.Sprintf("id-%06d", c.n)
+}
+
+func (*counter) Jitter() float64 { return 0.5 }
+
+// line is a process's connection to the store. It can be cut, and it can lose replies.
+type line struct {
+	store *memory.Store
+
+	mu   sync.Mutex
+	cut  bool
+	lose func(domain.Command) bool // whether the reply to a command that was applied gets lost
+
+	slow func(domain.Command) time.Duration // how long a command takes
+
+	claimLost bool // the reply to the next claim that takes a run gets lost
+}
+
+func (l *line) loseNextClaim() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.claimLost = true
+}
+
+func (l *line) losesClaim() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	lost := l.claimLost
+	l.claimLost = false
+	return lost
+}
+
+func (l *line) setCut(cut bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.cut = cut
+}
+
+func (l *line) err() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.cut {
+		return fmt.Errorf("cut: %w", ports.ErrUnavailable)
+	}
+	return nil
+}
+
+func (l *line) Do(ctx context.Context, ref domain.SessionRef, c domain.Command) (domain.Outcome, error) {
+	if err := cmp.Or(ctx.Err(), l.err()); err != nil {
+		return domain.Outcome{}, err
+	}
+	if l.slow != nil {
+		time.Sleep(l.slow(c)) // fake time
+	}
+	out, err := l.store.Do(ctx, ref, c)
+	l.mu.Lock()
+	lose := l.lose
+	l.mu.Unlock()
+	if lose != nil && err == nil && lose(c) {
+		return domain.Outcome{}, fmt.Errorf("reply lost: %w", ports.ErrUnavailable)
+	}
+	return out, err
+}
+
+func (l *line) Events(ctx context.Context, ref domain.SessionRef, after domain.Seq, limit int) ([]domain.Event, error) {
+	if err := cmp.Or(ctx.Err(), l.err()); err != nil {
+		return nil, err
+	}
+	return l.store.Events(ctx, ref, after, limit)
+}
+
+type lineRuns struct {
+	line *line
+	ports.Runs
+}
+
+func (r lineRuns) Claim(ctx context.Context, c ports.ClaimRequest) ([]ports.Claim, error) {
+	if err := r.line.err(); err != nil {
+		return nil, err
+	}
+	claims, err := r.Runs.Claim(ctx, c)
+	if len(claims) > 0 && r.line.losesClaim() {
+		return nil, fmt.Errorf("reply lost: %w", ports.ErrUnavailable)
+	}
+	return claims, err
+}
+
+func (r lineRuns) Get(ctx context.Context, ref domain.SessionRef, run string) (domain.Run, error) {
+	if err := r.line.err(); err != nil {
+		return domain.Run{}, err
+	}
+	return r.Runs.Get(ctx, ref, run)
+}
+
+type lineProcesses struct {
+	line *line
+	ports.Processes
+}
+
+func (p lineProcesses) Renew(ctx context.Context, id string, ttl time.Duration) ([]ports.Owned, error) {
+	if err := p.line.err(); err != nil {
+		return nil, err
+	}
+	return p.Processes.Renew(ctx, id, ttl)
+}
+
+func (p lineProcesses) Bury(ctx context.Context) ([]ports.Orphan, error) {
+	if err := p.line.err(); err != nil {
+		return nil, err
+	}
+	return p.Processes.Bury(ctx)
+}
+
+func (p lineProcesses) Register(ctx context.Context, id, address string, ttl time.Duration) error {
+	if err := p.line.err(); err != nil {
+		return err
+	}
+	return p.Processes.Register(ctx, id, address, ttl)
+}
