@@ -1,0 +1,132 @@
+# Every target works on all modules that go.work names, so that a new module needs no change here.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+# make run
+LISTEN   ?= $(or $(KEEL_LISTEN),127.0.0.1:8420)
+STORE    ?= $(or $(KEEL_STORE),sqlite:.keel/keel.db)
+PROVIDER ?= $(or $(KEEL_PROVIDER),auto)
+AUTH     ?= $(or $(KEEL_AUTH),off)
+RUNFLAGS ?=
+
+# make test, race, fuzz, bench. The tests talk to a server that Go's test cache cannot see, hence -count=1.
+TESTFLAGS ?= -count=1
+FUZZTIME  ?= 20s
+BENCH     ?= .
+BENCHTIME ?= 1s
+
+GOLANGCI_VERSION := v2.15.0
+GOLANGCI = .cache/golangci-lint-$(GOLANGCI_VERSION)-$(shell go env GOVERSION)/golangci-lint
+
+MODULES  = $(patsubst $(CURDIR)/%,./%,$(shell go list -m -f '{{.Dir}}'))
+PACKAGES = $(addsuffix /...,$(MODULES))
+
+WITH_POSTGRES := scripts/with-postgres.sh
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+##
+## Use
+##
+
+.PHONY: run
+run: ## serve on loopback with SQLite in .keel/; the fake provider unless OPENAI_API_KEY or OPENAI_BASE_URL is set
+	@mkdir -p -m 700 .keel
+	@exec go run ./app/cmd/keel serve --listen $(LISTEN) --store $(STORE) --provider $(PROVIDER) --auth $(AUTH) $(RUNFLAGS)
+
+.PHONY: build
+build: ## build bin/keel
+	go build -trimpath -o bin/keel ./app/cmd/keel
+
+.PHONY: graph
+graph: ## print the dependency graph of the application in DOT
+	@go run ./app/cmd/keel graph
+
+##
+## Test
+##
+
+.PHONY: test
+test: ## test every module, with a throw-away Postgres
+	@echo "testing $(words $(MODULES)) modules: $(MODULES)"
+	@$(WITH_POSTGRES) go test $(TESTFLAGS) $(PACKAGES)
+
+.PHONY: race
+race: ## the short tests of every module under the race detector
+	@CGO_ENABLED=1 $(WITH_POSTGRES) go test -race -short $(TESTFLAGS) $(PACKAGES)
+
+.PHONY: fuzz
+fuzz: ## run each fuzz target for FUZZTIME (20s)
+	@$(WITH_POSTGRES) $(MAKE) --no-print-directory fuzz-each
+
+.PHONY: fuzz-each
+fuzz-each:
+	@listing=$$(go test -list '^Fuzz' $(PACKAGES)) || { printf '%s\n' "$$listing"; exit 1; }; \
+	targets=$$(awk '/^Fuzz/ { name[n++] = $$1 } /^(ok|\?)/ { for (i = 0; i < n; i++) print $$2 "/" name[i]; n = 0 }' <<<"$$listing"); \
+	for target in $$targets; do \
+		echo "== $$target"; \
+		go test -run '^$$' -fuzz "^$${target##*/}\$$" -fuzztime $(FUZZTIME) "$${target%/*}"; \
+	done; \
+	echo "fuzzed $$(wc -w <<<"$$targets") targets for $(FUZZTIME) each"
+
+.PHONY: bench
+bench: ## run the benchmarks of every module, with a throw-away Postgres
+	@$(WITH_POSTGRES) go test -run '^$$' -bench '$(BENCH)' -benchtime $(BENCHTIME) -benchmem $(PACKAGES)
+
+##
+## Check
+##
+
+.PHONY: verify
+verify: check-format check-modules arch lint ## all that a change must pass besides the tests
+
+.PHONY: check-format
+check-format:
+	@echo "== gofmt"
+	@unformatted=$$(find . \( -name node_modules -o -name '.?*' \) -prune -o -name '*.go' -exec gofmt -l {} +); \
+	[ -z "$$unformatted" ] || { printf 'not formatted (make fmt):\n%s\n' "$$unformatted"; exit 1; }
+
+# Workspace mode hides a missing require or replace: each module has to stand alone.
+.PHONY: check-modules
+check-modules:
+	@failed=; \
+	for module in $(MODULES); do \
+		echo "== $$module alone: tidy, build, vet"; \
+		(cd $$module && export GOWORK=off && go mod tidy -diff && go build -o /dev/null ./... && go vet ./...) || failed="$$failed $$module"; \
+	done; \
+	[ -z "$$failed" ] || { echo "failed:$$failed"; exit 1; }
+
+# Go's test cache does not see the files of the other modules, hence -count=1.
+.PHONY: arch
+arch: ## who may import whom
+	@echo "== architecture"
+	@go test -count=1 -run '^TestArch' ./app
+
+.PHONY: lint
+lint: $(GOLANGCI) ## golangci-lint, the pinned version
+	@echo "== golangci-lint $(GOLANGCI_VERSION)"
+	@$(GOLANGCI) run $(PACKAGES)
+
+$(GOLANGCI):
+	@echo "building golangci-lint $(GOLANGCI_VERSION) into $(@D), once (about two minutes)"
+	@GOFLAGS= GOWORK=off GOBIN=$(CURDIR)/$(@D) go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_VERSION)
+
+##
+## Tidy up
+##
+
+.PHONY: fmt
+fmt: ## format all Go files
+	@find . \( -name node_modules -o -name '.?*' \) -prune -o -name '*.go' -exec gofmt -w {} +
+
+.PHONY: tidy
+tidy: ## align the modules' dependencies and tidy each go.mod
+	go work sync
+	@for module in $(MODULES); do \
+		echo "== $$module"; \
+		(cd $$module && go mod tidy); \
+	done
