@@ -11,16 +11,17 @@ PROVIDER ?= $(or $(KEEL_PROVIDER),auto)
 AUTH     ?= $(or $(KEEL_AUTH),off)
 RUNFLAGS ?=
 
-# make test, race, fuzz, bench. The tests talk to a server that Go's test cache cannot see, hence -count=1.
+# make test, race, fuzz. The tests talk to a server that Go's test cache cannot see, hence -count=1.
 TESTFLAGS ?= -count=1
 FUZZTIME  ?= 20s
-BENCH     ?= .
-BENCHTIME ?= 1s
+
+# make bench: -short, -only NAME,… (go run ./bench -h)
+BENCHFLAGS ?=
 
 GOLANGCI_VERSION := v2.15.0
 GOLANGCI = .cache/golangci-lint-$(GOLANGCI_VERSION)-$(shell go env GOVERSION)/golangci-lint
 
-MODULES  = $(patsubst $(CURDIR)/%,./%,$(shell go list -m -f '{{.Dir}}'))
+MODULES  = $(or $(patsubst $(CURDIR)/%,./%,$(shell go list -m -f '{{.Dir}}')),$(error go list found no module: see the message above))
 PACKAGES = $(addsuffix /...,$(MODULES))
 
 WITH_POSTGRES := scripts/with-postgres.sh
@@ -36,7 +37,8 @@ help: ## list the targets
 .PHONY: run
 run: ## serve on loopback with SQLite in .keel/; the fake provider unless OPENAI_API_KEY or OPENAI_BASE_URL is set
 	@mkdir -p -m 700 .keel
-	@exec go run ./app/cmd/keel serve --listen $(LISTEN) --store $(STORE) --provider $(PROVIDER) --auth $(AUTH) $(RUNFLAGS)
+	@go build -o bin/keel ./app/cmd/keel
+	@exec bin/keel serve --listen $(LISTEN) --store $(STORE) --provider $(PROVIDER) --auth $(AUTH) $(RUNFLAGS)
 
 .PHONY: build
 build: ## build bin/keel
@@ -74,8 +76,8 @@ fuzz-each:
 	echo "fuzzed $$(wc -w <<<"$$targets") targets for $(FUZZTIME) each"
 
 .PHONY: bench
-bench: ## run the benchmarks of every module, with a throw-away Postgres
-	@$(WITH_POSTGRES) go test -run '^$$' -bench '$(BENCH)' -benchtime $(BENCHTIME) -benchmem $(PACKAGES)
+bench: ## measure beside limits and peers, with a throw-away Postgres, into docs/BENCHMARKS.md; BENCHFLAGS=-short is quick
+	@$(WITH_POSTGRES) go run ./bench -out docs/BENCHMARKS.md $(BENCHFLAGS)
 
 ##
 ## Check
