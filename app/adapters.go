@@ -27,7 +27,11 @@ import (
 // One fx.Module per adapter: to add one is a folder under adapters and a line here.
 
 var systemModule = fx.Module("system",
-	fx.Provide(func() ports.Clock { return systemClock{} }, func() ports.IDs { return uuids{} }),
+	fx.Provide(
+		func() ports.Clock { return systemClock{} },
+		func() ports.IDs { return uuids{} },
+		func() *fanout { return new(fanout) },
+	),
 )
 
 // store is every port that a store adapter fills.
@@ -51,9 +55,10 @@ func storeModule(c Config) fx.Option {
 	return fx.Module(kind, fx.Provide(open))
 }
 
-func openMemory() store {
+func openMemory(f *fanout) store {
 	hub := new(memory.Hub)
-	s := memory.New(memory.Config{Notifier: hub})
+	f.add(hub)
+	s := memory.New(memory.Config{Notifier: f})
 	return store{
 		Ledger: s, Sessions: s.Sessions(), Runs: s.Runs(), Processes: s.Processes(), Wakeups: hub, Partials: new(memory.Partials),
 	}
@@ -61,7 +66,7 @@ func openMemory() store {
 
 const openTimeout = time.Minute
 
-func openSQLite(c Config, lc fx.Lifecycle, log *zap.Logger) (store, error) {
+func openSQLite(c Config, f *fanout, lc fx.Lifecycle, log *zap.Logger) (store, error) {
 	_, path, err := c.storeScheme()
 	if err != nil {
 		return store{}, err
@@ -72,7 +77,8 @@ func openSQLite(c Config, lc fx.Lifecycle, log *zap.Logger) (store, error) {
 		return store{}, err
 	}
 	hub := sqlstore.NewHub()
-	s, err := sqlite.Open(ctx, sqlite.Config{Path: path, Notifier: hub, Logger: log.Named("sqlite")})
+	f.add(hub)
+	s, err := sqlite.Open(ctx, sqlite.Config{Path: path, Notifier: f, Logger: log.Named("sqlite")})
 	if err != nil {
 		return store{}, err
 	}
@@ -82,7 +88,7 @@ func openSQLite(c Config, lc fx.Lifecycle, log *zap.Logger) (store, error) {
 	}, nil
 }
 
-func openPostgres(c Config, lc fx.Lifecycle, log *zap.Logger) (store, error) {
+func openPostgres(c Config, f *fanout, lc fx.Lifecycle, log *zap.Logger) (store, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), openTimeout)
 	defer cancel()
 	log = log.Named("postgres")
@@ -93,8 +99,9 @@ func openPostgres(c Config, lc fx.Lifecycle, log *zap.Logger) (store, error) {
 	if err != nil {
 		return store{}, err
 	}
+	f.add(bus)
 	s, err := postgres.Open(ctx, postgres.Config{
-		URL: c.Store, MaxConns: c.MaxConns, AllowUnsafe: c.AllowUnsafePostgres, Notifier: bus, Logger: log,
+		URL: c.Store, MaxConns: c.MaxConns, AllowUnsafe: c.AllowUnsafePostgres, Notifier: f, Logger: log,
 	})
 	if err != nil {
 		bus.Close()
@@ -188,8 +195,33 @@ func newService(c Config, l ports.Ledger, s ports.Sessions, r ports.Runs, clock 
 	})
 }
 
-func newStreams(s *service.Service, l ports.Ledger, w ports.Wakeups, p ports.Partials, d *drainer, log *zap.Logger) *sse.Handler {
-	return sse.New(sse.Config{Source: sse.NewLedgerSource(s, l, w), Partials: p, Drain: d.streams, Log: log})
+// streamLedger is what the streams' hub reads.
+type streamLedger struct {
+	ports.Ledger
+	ports.Sessions
+}
+
+type streamDeps struct {
+	fx.In
+
+	Service   *service.Service
+	Ledger    ports.Ledger
+	Sessions  ports.Sessions
+	Wakeups   ports.Wakeups
+	Partials  ports.Partials
+	Drainer   *drainer
+	Notifiers *fanout
+	Lifecycle fx.Lifecycle
+	Log       *zap.Logger
+}
+
+func newStreams(d streamDeps) *sse.Handler {
+	hub := sse.NewHub(sse.HubConfig{
+		Cursors: d.Service, Ledger: streamLedger{d.Ledger, d.Sessions}, Wakeups: d.Wakeups, Log: d.Log.Named("sse"),
+	})
+	d.Notifiers.add(hub)
+	d.Lifecycle.Append(fx.StopHook(hub.Close))
+	return sse.New(sse.Config{Source: hub, Partials: d.Partials, Drain: d.Drainer.streams, Log: d.Log})
 }
 
 func newAuthenticator(c Config) (httpapi.Authenticator, error) { return c.authenticator() }

@@ -58,6 +58,8 @@ var table = []row{
 	{owner: "app", project: anything, thirdParty: anything},
 	{owner: "app/cmd/...", project: anything, thirdParty: anything},
 	{owner: "app/*/...", project: []string{"domain/...", "ports/..."}, thirdParty: []string{"go.uber.org/zap/...", "golang.org/x/..."}, tests: anything},
+
+	{owner: "bench/...", project: anything, thirdParty: anything},
 }
 
 // reserved names the third-party packages that only some packages may import, tests included.

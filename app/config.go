@@ -68,6 +68,15 @@ func (c Config) maxBody() int64 {
 	return int64(c.MaxPayload) + 64<<10
 }
 
+// allowedHosts are the Host names that requests may use. Where every caller needs a token the name proves nothing, so a
+// server that listens beyond the loopback interface accepts any unless some are named.
+func (c Config) allowedHosts() []string {
+	if len(c.AllowedHosts) == 0 && !c.loopback() {
+		return []string{"*"}
+	}
+	return c.AllowedHosts
+}
+
 // loopback reports whether the server listens on the loopback interface alone.
 func (c Config) loopback() bool {
 	host, _, err := net.SplitHostPort(c.Listen)

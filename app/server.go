@@ -53,7 +53,7 @@ type serverDeps struct {
 func newServer(d serverDeps) *server {
 	handler := httpapi.New(httpapi.Config{
 		Service: d.Service, Streams: d.Streams, Auth: d.Auth, IDs: d.IDs, Log: d.Log, ServiceVersion: "keel-agent/" + Version,
-		AllowedHosts: d.Config.AllowedHosts, MaxBody: d.Config.maxBody(), Draining: d.Drainer.ready,
+		AllowedHosts: d.Config.allowedHosts(), MaxBody: d.Config.maxBody(), Draining: d.Drainer.ready,
 	})
 	s := &server{
 		cfg: d.Config, log: d.Log, drain: d.Drainer, runner: d.Runner, failed: d.Shutdown,

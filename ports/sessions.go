@@ -14,6 +14,9 @@ type Sessions interface {
 
 	// List returns the sessions of a tenant, newest first: by (created_at, session_id) descending.
 	List(ctx context.Context, q SessionQuery) ([]domain.Session, error)
+
+	// Heads returns the head seq of each of the sessions, in their order; 0 for one that is missing.
+	Heads(ctx context.Context, refs []domain.SessionRef) ([]domain.Seq, error)
 }
 
 // SessionQuery selects sessions of one tenant. Zero fields do not filter.

@@ -2,7 +2,6 @@ package ports
 
 import (
 	"context"
-	"time"
 
 	"github.com/keel-agent/keel/domain"
 )
@@ -35,7 +34,6 @@ type ToolInvocation struct {
 
 // ToolOutput is what a tool gave.
 type ToolOutput struct {
-	Content  []domain.Block
-	IsError  bool
-	Duration time.Duration
+	Content []domain.Block
+	IsError bool
 }

@@ -11,9 +11,10 @@ type Wakeups interface {
 	Subscribe(t Topic) (wake <-chan struct{}, cancel func())
 }
 
-// Topic is what a waiter waits for: exactly one of the fields is set. The zero Topic is the queue of claimable runs.
+// Topic is what a waiter waits for: a session or a process. The zero Topic is the queue of claimable runs.
 type Topic struct {
 	Session domain.SessionRef // new events, or a changed state, of this session
+	Remote  bool              // with Session: by commits of other processes alone
 	Process string            // something for the process that runs a session: a cancel, an input
 }
 

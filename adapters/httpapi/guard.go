@@ -11,7 +11,7 @@ import (
 	"github.com/keel-agent/keel/domain"
 )
 
-// Paths that anyone may ask, whatever the host name.
+// Paths that anyone may ask without a token; the two probes also under any host name.
 const (
 	indexPath  = "/"
 	healthPath = "/healthz"
@@ -24,7 +24,7 @@ func (a *api) guard(next http.Handler) http.Handler {
 	crossOrigin := http.NewCrossOriginProtection()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != healthPath && r.URL.Path != readyPath && !a.hostAllowed(r.Host) {
-			writeProblem(w, problem{Code: codeHostNotAllowed, Detail: "this server does not answer to the host name of the request"})
+			writeProblem(w, problem{Code: codeHostNotAllowed, Detail: "this server does not answer to the host name of the request; the operator can allow it with --allowed-hosts"})
 			return
 		}
 		if crossOrigin.Check(r) != nil {

@@ -45,6 +45,22 @@ func (p Sessions) List(ctx context.Context, q ports.SessionQuery) ([]domain.Sess
 	return found, nil
 }
 
+// Heads implements ports.Sessions.
+func (p Sessions) Heads(ctx context.Context, refs []domain.SessionRef) ([]domain.Seq, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	p.store.mu.Lock()
+	defer p.store.mu.Unlock()
+	heads := make([]domain.Seq, len(refs))
+	for i, ref := range refs {
+		if r, ok := p.store.sessions[ref]; ok {
+			heads[i] = r.row.HeadSeq
+		}
+	}
+	return heads, nil
+}
+
 func selects(q ports.SessionQuery, row *domain.Session) bool {
 	switch {
 	case row.Ref.Tenant != q.Tenant,

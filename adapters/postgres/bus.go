@@ -114,7 +114,7 @@ func (b *Bus) Subscribe(t ports.Topic) (wake <-chan struct{}, cancel func()) {
 	id := tokenOf(t)
 	b.mu.Lock()
 	if b.topics[id] == nil {
-		b.topics[id] = &listened{topic: t}
+		b.topics[id] = &listened{topic: ports.Topic{Session: t.Session, Process: t.Process}}
 	}
 	b.topics[id].count++
 	b.mu.Unlock()
@@ -136,13 +136,16 @@ func (b *Bus) forget(id token) {
 	}
 }
 
-// wake fires the local subscriptions of the topic behind id, if there are any.
+// wake fires the local subscriptions of the topic behind id, if there are any: another process committed.
 func (b *Bus) wake(id token) {
 	b.mu.Lock()
 	l := b.topics[id]
 	b.mu.Unlock()
 	if l != nil {
 		b.hub.Wake(l.topic)
+		remote := l.topic
+		remote.Remote = true
+		b.hub.Wake(remote)
 	}
 }
 

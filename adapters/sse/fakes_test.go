@@ -22,12 +22,21 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+// Heads tells the hub of commits that no wake-up told of.
+func (l *ledger) Heads(context.Context, []domain.SessionRef) ([]domain.Seq, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.looks++
+	return []domain.Seq{domain.Seq(len(l.events))}, l.down
+}
+
 // ledger is one session's events, its wake-ups and its partials.
 type ledger struct {
 	mu         sync.Mutex
 	events     []domain.Event
 	down       error
 	reads      int
+	looks      int // at the head
 	wake       chan struct{}
 	frames     chan ports.Partial
 	subscribed int // wake-ups and partials held
@@ -117,8 +126,14 @@ type server struct {
 	ended chan error
 }
 
-func (l *ledger) handler(drain chan struct{}) *sse.Handler {
-	return sse.New(sse.Config{Source: sse.NewLedgerSource(l, l, wakeups{l}), Partials: partials{l}, Drain: drain})
+func (l *ledger) handler(t *testing.T, drain chan struct{}) *sse.Handler {
+	return sse.New(sse.Config{Source: l.newHub(t), Partials: partials{l}, Drain: drain})
+}
+
+func (l *ledger) newHub(t *testing.T) *sse.Hub {
+	h := sse.NewHub(sse.HubConfig{Cursors: l, Ledger: l, Wakeups: wakeups{l}})
+	t.Cleanup(h.Close)
+	return h
 }
 
 func serve(t *testing.T, h *sse.Handler, after domain.Seq) *server {

@@ -20,7 +20,6 @@ type Config struct {
 	Log      *zap.Logger     // nil: no log
 
 	KeepAlive    time.Duration // silence before a comment; 15 s
-	Poll         time.Duration // look at the ledger without a wake-up; 5 s
 	WriteTimeout time.Duration // for each piece of at most 32 KiB; 10 s
 }
 
@@ -30,7 +29,6 @@ type Handler struct{ cfg Config }
 // New returns a handler.
 func New(cfg Config) *Handler {
 	cfg.KeepAlive = orDefault(cfg.KeepAlive, 15*time.Second)
-	cfg.Poll = orDefault(cfg.Poll, 5*time.Second)
 	cfg.WriteTimeout = orDefault(cfg.WriteTimeout, 10*time.Second)
 	if cfg.Log == nil {
 		cfg.Log = zap.NewNop()
@@ -94,8 +92,6 @@ func (s *stream) run(ctx context.Context, ref domain.SessionRef, wantPartials bo
 	defer cancel()
 	keepAlive := time.NewTimer(s.cfg.KeepAlive)
 	defer keepAlive.Stop()
-	poll := time.NewTimer(s.cfg.Poll)
-	defer poll.Stop()
 	for {
 		var err error
 		select {
@@ -109,10 +105,6 @@ func (s *stream) run(ctx context.Context, ref domain.SessionRef, wantPartials bo
 			err = s.keepAlive(keepAlive)
 		case <-s.reader.Wake():
 			err = s.catchUp(ctx)
-			poll.Reset(s.cfg.Poll)
-		case <-poll.C:
-			err = s.catchUp(ctx)
-			poll.Reset(s.cfg.Poll)
 		}
 		if err != nil {
 			return err
@@ -132,7 +124,7 @@ func (s *stream) keepAlive(next *time.Timer) error {
 }
 
 // catchUp sends every event committed so far. While the store is out of reach it gives up without an error: the next
-// wake-up or poll tries again from the same cursor.
+// wake-up tries again from the same cursor.
 func (s *stream) catchUp(ctx context.Context) error {
 	for {
 		frames, err := s.reader.Next(ctx)
@@ -186,6 +178,7 @@ func (s *stream) partial(p ports.Partial, more <-chan ports.Partial) error {
 
 // drain sends what is committed, then the drain frame.
 func (s *stream) drain(ctx context.Context) error {
+	s.reader.LastLook()
 	if err := s.catchUp(ctx); err != nil {
 		return err
 	}

@@ -24,7 +24,7 @@ const (
 func TestIdleStreamOutlivesServerTimeouts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLedger()
-		s := serve(t, l.handler(nil), 0)
+		s := serve(t, l.handler(t, nil), 0)
 		conn, body := s.open("")
 		begin := time.Now()
 		for i := range 4 {
@@ -51,7 +51,7 @@ func TestIdleStreamOutlivesServerTimeouts(t *testing.T) {
 func TestLostWakeup(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLedger()
-		s := serve(t, l.handler(nil), 0)
+		s := serve(t, l.handler(t, nil), 0)
 		conn, body := s.open("")
 		synctest.Wait()
 		begin := time.Now()
@@ -72,7 +72,7 @@ func TestSubscribesBeforeItLooks(t *testing.T) {
 			l.commit(1, 3)
 			l.wake <- struct{}{}
 		}
-		s := serve(t, l.handler(nil), 0)
+		s := serve(t, l.handler(t, nil), 0)
 		begin := time.Now()
 		conn, body := s.open("")
 		expect(t, body, event(1, 3))
@@ -86,7 +86,7 @@ func TestStalledClientIsCut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLedger()
 		l.commit(40, 100<<10)
-		s := serve(t, l.handler(nil), 0)
+		s := serve(t, l.handler(t, nil), 0)
 		begin := time.Now()
 		_, body := s.open("")
 		expect(t, body, event(1, 100<<10))
@@ -102,7 +102,7 @@ func TestSlowClientIsServed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLedger()
 		l.commit(2, 200<<10)
-		s := serve(t, l.handler(nil), 0)
+		s := serve(t, l.handler(t, nil), 0)
 		conn, body := s.open("")
 		want := event(1, 200<<10) + event(2, 200<<10)
 		for len(want) > 0 {
@@ -120,7 +120,7 @@ func TestStoreOutOfReach(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLedger()
 		l.commit(1, 3)
-		s := serve(t, l.handler(nil), 0)
+		s := serve(t, l.handler(t, nil), 0)
 		conn, body := s.open("")
 		expect(t, body, event(1, 3))
 		synctest.Wait()
@@ -131,6 +131,7 @@ func TestStoreOutOfReach(t *testing.T) {
 		l.fail(nil)
 		expect(t, body, event(2, 3))
 		l.fail(errors.New("broken"))
+		l.wake <- struct{}{}
 		_, err := body.ReadByte()
 		require.Equal(t, io.EOF, err)
 		s.over()
@@ -142,7 +143,7 @@ func TestDrainSendsWhatIsCommitted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLedger()
 		drain := make(chan struct{})
-		s := serve(t, l.handler(drain), 0)
+		s := serve(t, l.handler(t, drain), 0)
 		_, body := s.open("")
 		synctest.Wait()
 		l.commit(600, 10)
@@ -168,7 +169,7 @@ func TestPartialsAreFiltered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLedger()
 		l.commit(1, 3)
-		s := serve(t, l.handler(nil), 0)
+		s := serve(t, l.handler(t, nil), 0)
 		conn, body := s.open("?partials")
 		expect(t, body, event(1, 3))
 		send := func(generation string, epoch int64, text string) {
@@ -197,7 +198,7 @@ func TestPartialsAreFiltered(t *testing.T) {
 
 func TestRefusalsLeaveTheAnswerUntouched(t *testing.T) {
 	l := newLedger()
-	h := l.handler(nil)
+	h := l.handler(t, nil)
 	w := httptest.NewRecorder()
 	err := h.Serve(w, httptest.NewRequest(http.MethodGet, "/", nil), ref, 1, false)
 	require.ErrorIs(t, err, domain.ErrCursorAhead)
@@ -207,12 +208,13 @@ func TestRefusalsLeaveTheAnswerUntouched(t *testing.T) {
 	require.Zero(t, l.held())
 }
 
-// Catching up reads a ledger of small events in large pages, and one of large events in small ones.
+// Catching up reads a ledger of small events in large pages, and one of large events in small ones; what the feed
+// remembers comes as a whole, for all streams share it.
 func TestPagesFollowTheSizeOfEvents(t *testing.T) {
 	for _, c := range []struct{ events, size, most int }{{4000, 10, 20}, {100, 100 << 10, 100}} {
 		l := newLedger()
 		l.commit(c.events, c.size)
-		reader, err := sse.NewLedgerSource(l, l, wakeups{l}).Open(t.Context(), ref, 0)
+		reader, err := l.newHub(t).Open(t.Context(), ref, 0)
 		require.NoError(t, err)
 		seq, pages := domain.Seq(0), 0
 		for ; ; pages++ {
@@ -226,7 +228,7 @@ func TestPagesFollowTheSizeOfEvents(t *testing.T) {
 				require.Equal(t, seq+1, f.Seq)
 				seq, bytes = f.Seq, bytes+len(f.Bytes)
 			}
-			require.True(t, pages == 0 || bytes < 300<<10, "page %d has %d bytes", pages, bytes)
+			require.True(t, pages == 0 || bytes < 1<<20+200<<10, "page %d has %d bytes", pages, bytes)
 		}
 		require.Equal(t, domain.Seq(c.events), seq)
 		require.LessOrEqual(t, pages, c.most)
@@ -239,7 +241,7 @@ func TestPagesFollowTheSizeOfEvents(t *testing.T) {
 // Over HTTP/2 a write deadline that is left behind resets an idle stream.
 func TestIdleStreamOverHTTP2(t *testing.T) {
 	l := newLedger()
-	h := sse.New(sse.Config{Source: sse.NewLedgerSource(l, l, wakeups{l}), KeepAlive: 100 * time.Millisecond, WriteTimeout: 50 * time.Millisecond})
+	h := sse.New(sse.Config{Source: l.newHub(t), KeepAlive: 100 * time.Millisecond, WriteTimeout: 50 * time.Millisecond})
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _ = h.Serve(w, r, ref, 0, false) }))
 	server.EnableHTTP2 = true
 	server.StartTLS()
@@ -257,7 +259,7 @@ func TestGapEndsTheStream(t *testing.T) {
 		l := newLedger()
 		l.commit(3, 3)
 		l.events[1].Seq = 3
-		s := serve(t, l.handler(nil), 0)
+		s := serve(t, l.handler(t, nil), 0)
 		_, body := s.open("")
 		rest, err := io.ReadAll(body)
 		require.NoError(t, err)

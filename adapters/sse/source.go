@@ -3,10 +3,8 @@ package sse
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	"github.com/keel-agent/keel/domain"
-	"github.com/keel-agent/keel/ports"
 )
 
 // Source opens readers of committed events.
@@ -22,93 +20,78 @@ type Reader interface {
 	// nothing more yet. What it returns is bounded, so a caller calls it until it returns none.
 	Next(ctx context.Context) ([]Frame, error)
 
-	// Wake receives when Next may have more. It is a hint and may be lost.
+	// Wake receives when Next may have more, at the latest some seconds after the commit.
 	Wake() <-chan struct{}
+
+	// LastLook says that no wake-up counts any more: Next, called until it returns none, returns all that was committed
+	// before LastLook.
+	LastLook()
 
 	// Close frees what the reader holds.
 	Close()
 }
 
-// Cursors checks a cursor against a ledger.
-type Cursors interface {
-	// CheckCursor returns nil when after is a position of the session's ledger, with the errors of Source.Open.
-	CheckCursor(ctx context.Context, ref domain.SessionRef, after domain.Seq) error
-}
-
-// Events is the part of ports.Ledger that a LedgerSource reads.
-type Events interface {
-	Events(ctx context.Context, ref domain.SessionRef, after domain.Seq, limit int) ([]domain.Event, error)
-}
-
-// A page of a LedgerSource aims at pageBytes, in events by the size of those before.
+// A page of a reader that catches up aims at pageBytes, in events by the size of those before.
 const (
 	pageBytes  = 256 << 10
 	firstPage  = 16
 	largestRun = 512
 )
 
-// LedgerSource reads each stream's events from the ledger itself.
-type LedgerSource struct {
-	cursors Cursors
-	events  Events
-	wakeups ports.Wakeups
-}
-
-// NewLedgerSource returns a source over a ledger.
-func NewLedgerSource(cursors Cursors, events Events, wakeups ports.Wakeups) *LedgerSource {
-	return &LedgerSource{cursors: cursors, events: events, wakeups: wakeups}
-}
-
-// Open subscribes first and looks at the ledger after, so that no commit falls between the two.
-func (s *LedgerSource) Open(ctx context.Context, ref domain.SessionRef, after domain.Seq) (Reader, error) {
-	wake, cancel := s.wakeups.Subscribe(ports.Topic{Session: ref})
-	if err := s.cursors.CheckCursor(ctx, ref, after); err != nil {
-		cancel()
-		return nil, err
-	}
-	return &ledgerReader{events: s.events, ref: ref, cursor: after, page: firstPage, wake: wake, cancel: cancel}, nil
-}
-
-type ledgerReader struct {
-	events Events
-	ref    domain.SessionRef
+// hubReader is one stream's place in its session's ledger.
+type hubReader struct {
+	feed   *feed
 	cursor domain.Seq
+	wake   chan struct{}
 	page   int
-	wake   <-chan struct{}
-	cancel func()
 }
 
-func (r *ledgerReader) Wake() <-chan struct{} { return r.wake }
-func (r *ledgerReader) Close()                { r.cancel() }
+func (r *hubReader) Wake() <-chan struct{} { return r.wake }
+func (r *hubReader) LastLook()             { r.feed.lastLook() }
+func (r *hubReader) Close()                { r.feed.hub.leave(r) }
 
-func (r *ledgerReader) Next(ctx context.Context) ([]Frame, error) {
-	events, err := r.events.Events(ctx, r.ref, r.cursor, r.page)
+func (r *hubReader) Next(ctx context.Context) ([]Frame, error) {
+	for {
+		frames, missing, behind := r.feed.after(r.cursor)
+		switch {
+		case missing:
+			return r.catchUp(ctx)
+		case len(frames) > 0:
+			r.cursor = frames[len(frames)-1].Seq
+			return frames, nil
+		case !behind:
+			return nil, nil
+		}
+		if err := r.feed.fill(ctx); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// catchUp reads a page of the ledger from the reader's own cursor.
+func (r *hubReader) catchUp(ctx context.Context) ([]Frame, error) {
+	events, err := r.feed.hub.cfg.Ledger.Events(ctx, r.feed.ref, r.cursor, r.page)
 	if err != nil || len(events) == 0 {
 		return nil, err
 	}
 	frames := make([]Frame, 0, len(events))
-	total := 0
-	var data []byte
 	for _, e := range events {
 		if e.Seq != r.cursor+1 {
-			return nil, fmt.Errorf("event %d of session %q is followed by %d", r.cursor, r.ref.Session, e.Seq)
+			return nil, fmt.Errorf("event %d of session %q is followed by %d", r.cursor, r.feed.ref.Session, e.Seq)
 		}
-		data = e.AppendJSON(data[:0])
-		f := Frame{Seq: e.Seq, Epoch: e.Epoch, Generation: generation(e)}
-		f.Bytes = appendEventFrame(make([]byte, 0, len(data)+32), e.Seq, data)
+		f := encode(e)
 		frames = append(frames, f)
-		total += len(f.Bytes)
 		r.cursor = e.Seq
 	}
-	r.page = min(max(pageBytes*len(frames)/total, 1), largestRun)
+	r.page = nextPage(frames)
 	return frames, nil
 }
 
-// generation returns the generation id that an event's key names, "" when it names none.
-func generation(e domain.Event) string {
-	id, ok := strings.CutPrefix(e.Key, string(domain.GenerationID)+":")
-	if !ok {
-		return ""
+// nextPage returns how many events like these are about pageBytes.
+func nextPage(frames []Frame) int {
+	total := 1
+	for _, f := range frames {
+		total += len(f.Bytes)
 	}
-	return id
+	return min(max(pageBytes*len(frames)/total, 1), largestRun)
 }

@@ -47,20 +47,38 @@ const (
 	theirs = "token-of-theirs"
 )
 
+// notifiers tells all of them of each commit.
+type notifiers struct{ all []ports.Notifier }
+
+func (n *notifiers) Committed(c ports.Commit) {
+	for _, each := range n.all {
+		each.Committed(c)
+	}
+}
+
+// streamLedger is what the streams read.
+type streamLedger struct {
+	*memory.Store
+	memory.Sessions
+}
+
 type option func(*httpapi.Config, *sse.Config)
 
 func newRig(t *testing.T, options ...option) *rig {
 	t.Helper()
 	r := &rig{partials: &memory.Partials{}, clock: newClock(), ended: make(chan struct{}, 1024)}
-	hub := &memory.Hub{}
-	r.store = memory.New(memory.Config{Now: r.clock.Now, Notifier: hub})
+	hub, notify := &memory.Hub{}, &notifiers{}
+	r.store = memory.New(memory.Config{Now: r.clock.Now, Notifier: notify})
 	svc := service.New(service.Deps{
 		Ledger: r.store, Sessions: r.store.Sessions(), Runs: r.store.Runs(), Clock: r.clock, IDs: ids{},
 		Features: map[string]bool{"partials": true},
 	})
 	drain, stop := make(chan struct{}), make(chan struct{})
 	r.drain, r.stop = sync.OnceFunc(func() { close(drain) }), sync.OnceFunc(func() { close(stop) })
-	streams := sse.Config{Source: sse.NewLedgerSource(svc, r.store, hub), Partials: r.partials, Drain: drain}
+	feeds := sse.NewHub(sse.HubConfig{Cursors: svc, Ledger: streamLedger{r.store, r.store.Sessions()}, Wakeups: hub})
+	t.Cleanup(feeds.Close)
+	notify.all = []ports.Notifier{hub, feeds}
+	streams := sse.Config{Source: feeds, Partials: r.partials, Drain: drain}
 	cfg := httpapi.Config{
 		Service: svc, IDs: ids{}, ServiceVersion: "keel-agent/test", Draining: stop,
 		Auth: httpapi.NewTokens(map[string]string{ours: "ours", theirs: "theirs"}),

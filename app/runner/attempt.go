@@ -84,6 +84,8 @@ func (a *attempt) run() {
 // permanent marks an error that a retry cannot mend.
 type permanent struct{ error }
 
+func (p permanent) Unwrap() error { return p.error }
+
 // guarded plays the attempt and turns a panic into a failure of it.
 func (a *attempt) guarded() (v verdict, err error) {
 	defer func() {
@@ -114,7 +116,7 @@ func (a *attempt) play() (verdict, error) {
 		if err := a.look(); err != nil {
 			return verdict{}, err
 		}
-		if err := a.skipCompaction(); err != nil {
+		if err := a.clearCompaction(); err != nil {
 			return verdict{}, err
 		}
 		p := a.t.Present(*a.claim.Run.ClaimSeq, a.presented)
@@ -185,8 +187,8 @@ func (a *attempt) note(run *domain.Run) {
 	}
 }
 
-// skipCompaction answers a request for a compaction when nothing can be compacted.
-func (a *attempt) skipCompaction() error {
+// clearCompaction answers a request for a compaction when nothing can be compacted.
+func (a *attempt) clearCompaction() error {
 	if !a.compact {
 		return nil
 	}
@@ -246,7 +248,7 @@ func (a *attempt) settle(v verdict) {
 		return
 	}
 	if out.Run != nil && out.Run.Status == domain.StatusPending && v.result != domain.Success {
-		time.AfterFunc(cmd.Backoff, a.r.look)
+		time.AfterFunc(cmd.Backoff, a.r.lookForWork)
 	}
 	a.log.Debug("settled", zap.String("result", string(v.result)), zap.String("fault", v.fault))
 }

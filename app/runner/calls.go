@@ -133,7 +133,7 @@ func (a *attempt) commitReady(results <-chan finished) error {
 // begin starts one call; its result goes to results, which has room for it.
 func (a *attempt) begin(c plannedCall, results chan<- finished) error {
 	if c.refusal != "" {
-		out := domain.Interrupted(c.block.ID, c.refusal)
+		out := failedCall(c.block.ID, c.refusal)
 		out.Interrupted = c.standIn
 		results <- finished{call: c, out: out}
 		return nil

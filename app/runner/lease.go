@@ -154,7 +154,7 @@ func (r *Runner) reborn(tick <-chan time.Time) bool {
 		}
 		err := r.register(context.Background())
 		if err == nil {
-			r.look()
+			r.lookForWork()
 			return true
 		}
 		r.Log.Warn("could not register", zap.Error(err))

@@ -152,8 +152,8 @@ func (r *Runner) isDraining() bool {
 	return r.draining
 }
 
-// look makes the claim loop look for due runs.
-func (r *Runner) look() {
+// lookForWork makes the claim loop look for due runs.
+func (r *Runner) lookForWork() {
 	select {
 	case r.wake <- struct{}{}:
 	default:
@@ -197,7 +197,7 @@ func (r *Runner) claim() (more bool) {
 		a := newAttempt(r, l, c)
 		l.add(a)
 		r.attempts.Go(func() {
-			defer r.look()
+			defer r.lookForWork()
 			defer l.remove(a)
 			a.run()
 		})

@@ -204,7 +204,7 @@ func (a *attempt) accept(req request, reply ports.Reply) (verdict, bool, error) 
 	a.summary.Model = m.Model
 	a.summary.StopReason = m.StopReason
 	a.summary.Tokens = a.summary.Tokens.Add(m.Usage)
-	if m.Usage != nil {
+	if m.Usage != nil { // a backend that does not count tokens gets no accounting of them
 		a.summary.Context = &domain.ContextSize{Messages: len(req.body.Messages)}
 	}
 	payload, err := m.Payload(a.r.cfg.MaxBytes)

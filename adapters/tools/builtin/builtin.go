@@ -61,12 +61,11 @@ func (t *Tools) Execute(ctx context.Context, call ports.ToolInvocation) (ports.T
 	if ctx.Err() != nil {
 		return ports.ToolOutput{}, context.Cause(ctx)
 	}
-	start := t.clock.Now()
 	text, err := t.execute(ctx, call)
 	if err != nil && ctx.Err() != nil {
 		return ports.ToolOutput{}, context.Cause(ctx)
 	}
-	out := ports.ToolOutput{IsError: err != nil, Duration: max(t.clock.Now().Sub(start), 0)}
+	out := ports.ToolOutput{IsError: err != nil}
 	if err != nil {
 		text = err.Error()
 	}

@@ -26,7 +26,7 @@ type eventsCmd struct {
 
 // clientFlags say which server to talk to, and as whom.
 type clientFlags struct {
-	Server    string `help:"Base URL of the server." default:"http://127.0.0.1:8420" env:"KEEL_SERVER" placeholder:"URL"`
+	Server    string `help:"Base URL of the server." default:"http://127.0.0.1:8420" env:"KEEL_SERVER"`
 	Token     string `help:"Bearer token; by default the token file of a server on this machine, if there is one." env:"KEEL_TOKEN"`
 	Store     string `help:"The store of that server, to find its token file." default:"sqlite:keel.db" env:"KEEL_STORE"`
 	TokenFile string `help:"File of the token." env:"KEEL_TOKEN_FILE" placeholder:"FILE"`

@@ -12,14 +12,14 @@ import (
 
 // serveFlags are the settings of a server.
 type serveFlags struct {
-	Listen       string   `help:"Address to listen on." default:"127.0.0.1:8420" env:"KEEL_LISTEN" placeholder:"HOST:PORT"`
+	Listen       string   `help:"HOST:PORT to listen on." default:"127.0.0.1:8420" env:"KEEL_LISTEN"`
 	Store        string   `help:"Where ledgers are kept: sqlite:PATH, postgres://… or memory: (lost at exit)." default:"sqlite:keel.db" env:"KEEL_STORE"`
 	Provider     string   `help:"Model provider: fake, openai, or auto (openai when OPENAI_API_KEY or OPENAI_BASE_URL is set)." enum:"auto,fake,openai" default:"auto" env:"KEEL_PROVIDER"`
 	Model        string   `help:"Model for sessions that name none; the provider's default when empty." env:"KEEL_MODEL"`
 	Script       string   `help:"JSON file with a script for the fake provider." type:"existingfile" env:"KEEL_SCRIPT" placeholder:"FILE"`
 	Auth         string   `help:"off (loopback only), token (one generated token) or tokens:FILE (lines of token and tenant)." default:"token" env:"KEEL_AUTH"`
 	TokenFile    string   `help:"File of the generated token; beside an SQLite store by default." env:"KEEL_TOKEN_FILE" placeholder:"FILE"`
-	AllowedHosts []string `help:"Host names that requests may use beside the loopback ones; * for any." env:"KEEL_ALLOWED_HOSTS" placeholder:"HOST"`
+	AllowedHosts []string `help:"Host names that requests may use beside the loopback ones, * for any; when the server listens beyond loopback, any is the default." env:"KEEL_ALLOWED_HOSTS" placeholder:"HOST"`
 
 	AllowUnsafePostgres bool `help:"Serve although Postgres may lose or mangle what it acknowledges." env:"KEEL_ALLOW_UNSAFE_POSTGRES"`
 	MaxConns            int  `help:"Postgres connections of the pool; 0 for a default." env:"KEEL_MAX_CONNS"`
@@ -69,6 +69,7 @@ func newLogger(c app.Config) (*zap.Logger, error) {
 	cfg.Sampling = nil
 	if c.LogFormat == "console" {
 		cfg.Encoding = "console"
+		cfg.EncoderConfig.EncodeDuration = zapcore.StringDurationEncoder
 		cfg.EncoderConfig.EncodeTime = zapcore.TimeEncoderOfLayout("15:04:05.000")
 		cfg.EncoderConfig.EncodeLevel = zapcore.CapitalLevelEncoder
 	}
