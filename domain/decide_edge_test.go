@@ -19,8 +19,14 @@ func TestSubmitInputRefusals(t *testing.T) {
 	}, []fault[C]{
 		{"no key", domain.ErrInvalidKey, func(_ *domain.View, c *C) { c.RequestID = "" }},
 		{"payload", domain.ErrInvalidPayload, func(_ *domain.View, c *C) { c.Payload = c.Payload.With("text", "7") }},
-		{"another key in the payload", domain.ErrInvalidKey, func(_ *domain.View, c *C) { c.Payload = c.Payload.With("requestId", `"r2"`) }},
-		{"no key in the payload", domain.ErrInvalidKey, func(_ *domain.View, c *C) { c.Payload = c.Payload.Without("requestId") }},
+		{"another key in the payload", domain.ErrInvalidKey, func(_ *domain.View,
+			c *C) {
+			c.Payload = c.Payload.With("requestId", `"r2"`)
+		}},
+		{"no key in the payload", domain.ErrInvalidKey, func(_ *domain.View,
+			c *C) {
+			c.Payload = c.Payload.Without("requestId")
+		}},
 		{"poses as demoted", domain.ErrInvalidPayload, func(_ *domain.View, c *C) {
 			c.Payload = c.Payload.With("requestedDelivery", `"guide"`)
 		}},
@@ -31,7 +37,10 @@ func TestSubmitInputRefusals(t *testing.T) {
 		{"closed", domain.ErrSessionClosed, onSession[C](closed)},
 		{"closing", domain.ErrSessionClosed, onSession[C](func(s *domain.Session) { s.State = domain.SessionClosing })},
 		{"external", domain.ErrExternalSession, onSession[C](func(s *domain.Session) { s.StateOwner = domain.External })},
-		{"full", domain.ErrTooManyInputs, onSession[C](func(s *domain.Session) { s.Unanswered = seqs(1, domain.MaxUnanswered) })},
+		{"full", domain.ErrTooManyInputs, onSession[C](func(s *domain.Session) {
+			s.Unanswered = seqs(1,
+				domain.MaxUnanswered)
+		})},
 	})
 }
 
@@ -144,7 +153,8 @@ func TestAppendedEvent(t *testing.T) {
 			Seq: 5, Kind: domain.UserMessage, Key: "requestId:r", Payload: domaintest.User("r", "hi"), CreatedAt: c.want,
 			Hash: domain.NextHash(domain.Hash{1}, e), RunID: "R1",
 		}, e, name)
-		require.Equal(t, []any{e.Seq, e.CreatedAt, e.Hash}, []any{fx.Session.HeadSeq, fx.Session.HeadAt, fx.Session.HeadHash}, name)
+		require.Equal(t, []any{e.Seq, e.CreatedAt, e.Hash}, []any{fx.Session.HeadSeq, fx.Session.HeadAt,
+			fx.Session.HeadHash}, name)
 		require.Equal(t, v.Session.Version+1, fx.Session.Version, name)
 	}
 }
@@ -158,7 +168,10 @@ func TestAppendExternalRefusals(t *testing.T) {
 	}, []fault[C]{
 		{"no key", domain.ErrInvalidKey, func(_ *domain.View, c *C) { c.RequestID = "" }},
 		{"payload", domain.ErrInvalidPayload, func(_ *domain.View, c *C) { c.Payload = c.Payload.Without("backend") }},
-		{"another key in the payload", domain.ErrInvalidKey, func(_ *domain.View, c *C) { c.Payload = c.Payload.With("requestId", `"r2"`) }},
+		{"another key in the payload", domain.ErrInvalidKey, func(_ *domain.View,
+			c *C) {
+			c.Payload = c.Payload.With("requestId", `"r2"`)
+		}},
 		{"missing", domain.ErrNotFound, missing[C]},
 		{"known key", domain.ErrIdempotencyConflict, func(v *domain.View, _ *C) {
 			v.Event = &domain.Event{Seq: 2, Payload: domaintest.External("y")}

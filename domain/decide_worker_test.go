@@ -49,7 +49,8 @@ func TestFence(t *testing.T) {
 			require.Equal(t, domain.Effects{}, fx, "%T: %s", c, name)
 		}
 	}
-	for _, token := range []domain.Token{{}, {Epoch: 3}, {Process: "P1"}, {Process: "P2", Epoch: 3}, {Process: "P1", Epoch: 2}} {
+	for _, token := range []domain.Token{{}, {Epoch: 3}, {Process: "P1"}, {Process: "P2", Epoch: 3},
+		{Process: "P1", Epoch: 2}} {
 		for _, c := range ownerCommands(token) {
 			_, err := decide(t, calling(), c)
 			require.ErrorIs(t, err, domain.ErrFenced, "%T %v", c, token)
@@ -70,7 +71,10 @@ func TestAppendAssistantRefusals(t *testing.T) {
 		return v, C{At: noon, Run: "R1", Token: held, GenerationID: "g", Payload: calls, Start: []string{"c7"}}
 	}, []fault[C]{
 		{"no key", domain.ErrInvalidKey, func(_ *domain.View, c *C) { c.GenerationID = "" }},
-		{"payload", domain.ErrInvalidPayload, func(_ *domain.View, c *C) { c.Payload = c.Payload.With("stopReason", `"stop"`) }},
+		{"payload", domain.ErrInvalidPayload, func(_ *domain.View, c *C) {
+			c.Payload = c.Payload.With("stopReason",
+				`"stop"`)
+		}},
 		{"another key in the payload", domain.ErrInvalidKey, func(_ *domain.View, c *C) {
 			c.Payload = c.Payload.With("generationId", `"g2"`)
 		}},
@@ -118,7 +122,8 @@ func TestInputSeqsReferences(t *testing.T) {
 func TestCallsOfAFailedMessage(t *testing.T) {
 	for _, reason := range []domain.StopReason{domain.StopError, domain.StopAborted} {
 		v := running()
-		p := domaintest.AssistantCalls(seqs(4, 4), "", domaintest.Call{ID: "c1", Name: "sh"}).With("stopReason", `"`+string(reason)+`"`)
+		p := domaintest.AssistantCalls(seqs(4, 4), "", domaintest.Call{ID: "c1", Name: "sh"}).With("stopReason",
+			`"`+string(reason)+`"`)
 		c := domain.AppendAssistant{At: noon, Run: "R1", Token: held, GenerationID: "g", Payload: p, Start: []string{"c1"}}
 		require.Equal(t, domain.Needs{Run: "R1", Key: "generationId:g", Calls: []string{"c1"}}, c.Needs())
 		v.Calls = []domain.ToolCall{{ID: "c1", AssistantSeq: 2, ResultSeq: 3, StartedEpoch: new(int64(3))}}
@@ -126,7 +131,8 @@ func TestCallsOfAFailedMessage(t *testing.T) {
 		require.NoError(t, err)
 		require.Empty(t, fx.Calls)
 		require.Empty(t, fx.Outcome.Started)
-		require.Equal(t, []any{0, domain.OwedFailure, seqs(4, 4)}, []any{fx.Session.OpenCalls, fx.Session.Owed, fx.Session.Unanswered})
+		require.Equal(t, []any{0, domain.OwedFailure, seqs(4, 4)},
+			[]any{fx.Session.OpenCalls, fx.Session.Owed, fx.Session.Unanswered})
 
 		v.Event = &fx.Events[0]
 		fx, err = decide(t, v, c)
@@ -170,9 +176,13 @@ func TestStartCallsRefusals(t *testing.T) {
 		{"missing", domain.ErrNotFound, missing[C]},
 		{"fenced", domain.ErrFenced, func(_ *domain.View, c *C) { c.Token.Process = "P2" }},
 		{"cancelled", domain.ErrCancelled, onRun[C](func(r *domain.Run) { r.CancelSeq = new(domain.Seq(4)) })},
-		{"no such call", domain.ErrUnknownCall, func(_ *domain.View, c *C) { c.Calls = append(c.Calls[:0:0], "c9", "c1", "c2") }},
+		{"no such call", domain.ErrUnknownCall, func(_ *domain.View, c *C) {
+			c.Calls = append(c.Calls[:0:0], "c9", "c1",
+				"c2")
+		}},
 		{"it has its result", domain.ErrUnknownCall, func(v *domain.View, _ *C) { v.Calls[0].ResultSeq = 5 }},
-		{"an earlier attempt started it", domain.ErrOpenCalls, func(v *domain.View, _ *C) { v.Calls[1].StartedEpoch = new(int64(2)) }},
+		{"an earlier attempt started it", domain.ErrOpenCalls,
+			func(v *domain.View, _ *C) { v.Calls[1].StartedEpoch = new(int64(2)) }},
 	})
 	v := calling()
 	v.Calls[0].StartedEpoch = new(int64(0)) // marked by a fork
@@ -193,7 +203,8 @@ func TestAppendToolResultRefusals(t *testing.T) {
 	}, []fault[C]{
 		{"no key", domain.ErrInvalidKey, func(_ *domain.View, c *C) { c.Call = "" }},
 		{"payload", domain.ErrInvalidPayload, func(_ *domain.View, c *C) { c.Payload = c.Payload.With("isError", "0") }},
-		{"another call in the payload", domain.ErrInvalidPayload, func(_ *domain.View, c *C) { c.Payload = c.Payload.With("toolCallId", `"c2"`) }},
+		{"another call in the payload", domain.ErrInvalidPayload,
+			func(_ *domain.View, c *C) { c.Payload = c.Payload.With("toolCallId", `"c2"`) }},
 		{"missing", domain.ErrNotFound, missing[C]},
 		{"fenced", domain.ErrFenced, func(_ *domain.View, c *C) { c.Run = "R2" }},
 		{"known key", domain.ErrIdempotencyConflict, func(v *domain.View, _ *C) {
@@ -268,18 +279,23 @@ func TestClaimRun(t *testing.T) {
 		spoil func(*domain.View)
 		want  domain.ClaimMode
 	}{
-		"work":                 {func(*domain.View) {}, domain.ClaimWork},
-		"cancelled":            {func(v *domain.View) { v.Run.CancelSeq = new(domain.Seq(4)) }, domain.ClaimCancelled},
-		"exhausted":            {func(v *domain.View) { v.Run.Attempts = 5 }, domain.ClaimExhausted},
-		"one left":             {func(v *domain.View) { v.Run.Attempts = 4 }, domain.ClaimWork},
-		"cancelled, exhausted": {func(v *domain.View) { v.Run.CancelSeq, v.Run.Attempts = new(domain.Seq(4)), 5 }, domain.ClaimCancelled},
+		"work":      {func(*domain.View) {}, domain.ClaimWork},
+		"cancelled": {func(v *domain.View) { v.Run.CancelSeq = new(domain.Seq(4)) }, domain.ClaimCancelled},
+		"exhausted": {func(v *domain.View) { v.Run.Attempts = 5 }, domain.ClaimExhausted},
+		"one left":  {func(v *domain.View) { v.Run.Attempts = 4 }, domain.ClaimWork},
+		"cancelled, exhausted": {func(v *domain.View) { v.Run.CancelSeq, v.Run.Attempts = new(domain.Seq(4)), 5 },
+			domain.ClaimCancelled},
 		"cancelled, no work": {func(v *domain.View) {
 			v.Run.CancelSeq, v.Session.Unanswered = new(domain.Seq(4)), nil
 		}, domain.ClaimCancelled},
-		"closing":       {func(v *domain.View) { v.Session.State, v.Run.CancelSeq = domain.SessionClosing, new(domain.Seq(4)) }, domain.ClaimCancelled},
-		"no work":       {func(v *domain.View) { v.Session.Unanswered = nil }, domain.ClaimNoWork},
-		"compaction":    {func(v *domain.View) { v.Session.Unanswered, v.Run.Compact = nil, true }, domain.ClaimWork},
-		"owed":          {func(v *domain.View) { v.Session.Unanswered, v.Session.Owed = nil, domain.OwedFailure }, domain.ClaimWork},
+		"closing": {func(v *domain.View) {
+			v.Session.State, v.Run.CancelSeq = domain.SessionClosing,
+				new(domain.Seq(4))
+		}, domain.ClaimCancelled},
+		"no work":    {func(v *domain.View) { v.Session.Unanswered = nil }, domain.ClaimNoWork},
+		"compaction": {func(v *domain.View) { v.Session.Unanswered, v.Run.Compact = nil, true }, domain.ClaimWork},
+		"owed": {func(v *domain.View) { v.Session.Unanswered, v.Session.Owed = nil, domain.OwedFailure },
+			domain.ClaimWork},
 		"parked":        {func(v *domain.View) { v.Run.Parked = true }, domain.ClaimSkipped},
 		"running":       {func(v *domain.View) { v.Run.Status = domain.StatusRunning }, domain.ClaimSkipped},
 		"done":          {func(v *domain.View) { v.Run.Status = domain.StatusDone }, domain.ClaimSkipped},
@@ -301,11 +317,13 @@ func TestClaimRun(t *testing.T) {
 		case domain.ClaimSkipped:
 			require.True(t, fx.Empty(), name)
 		case domain.ClaimNoWork:
-			require.Equal(t, []any{"", int64(2), domain.StatusDone, 0}, []any{fx.Session.ActiveRun, fx.Session.Epoch, fx.Runs[0].Run.Status, fx.Runs[0].Run.Attempts}, name)
+			require.Equal(t, []any{"", int64(2), domain.StatusDone, 0},
+				[]any{fx.Session.ActiveRun, fx.Session.Epoch, fx.Runs[0].Run.Status, fx.Runs[0].Run.Attempts}, name)
 			require.Equal(t, noon, fx.Runs[0].Run.SettledAt, name)
 		default:
 			run := fx.Runs[0].Run
-			require.Equal(t, []any{"P9", int64(3), "P9", int64(3)}, []any{fx.Session.Owner, fx.Session.Epoch, run.Owner, run.Epoch}, name)
+			require.Equal(t, []any{"P9", int64(3), "P9", int64(3)},
+				[]any{fx.Session.Owner, fx.Session.Epoch, run.Owner, run.Epoch}, name)
 			require.Equal(t, v.Run.Attempts+1, run.Attempts, name)
 			require.Equal(t, v.Session.HeadSeq, *run.ClaimSeq, name)
 			require.Zero(t, run.ReadWatermark, name)

@@ -79,7 +79,8 @@ func TestCheckID(t *testing.T) {
 	for id, want := range map[string]error{
 		"a": nil, "a b": nil, "日本語 ü": nil, "019e-0000": nil, "👩‍👩‍👧": domain.ErrInvalidRequest, "\ufffd": nil,
 		strings.Repeat("x", 200): nil, strings.Repeat("é", 200): nil, strings.Repeat("x", 201): domain.ErrInvalidRequest,
-		"": domain.ErrInvalidRequest, " ": domain.ErrInvalidRequest, " a": domain.ErrInvalidRequest, "a ": domain.ErrInvalidRequest,
+		"": domain.ErrInvalidRequest, " ": domain.ErrInvalidRequest, " a": domain.ErrInvalidRequest,
+		"a ":    domain.ErrInvalidRequest,
 		"a\x00": domain.ErrInvalidRequest, "a\tb": domain.ErrInvalidRequest, "a\u0085": domain.ErrInvalidRequest,
 		"\xff": domain.ErrInvalidRequest, "a\u2028b": domain.ErrInvalidRequest, "\u200b": domain.ErrInvalidRequest,
 	} {

@@ -55,17 +55,20 @@ func TestFold(t *testing.T) {
 			domain.Fold{Owed: domain.OwedFailure, Unanswered: seqs(1, 1)},
 		},
 		"aborted does not": {
-			history(user, `{"delivery":"guide"}`, answer, domaintest.AssistantCalls(seqs(1, 1), "", domaintest.Call{ID: "c", Name: "n"}).With("stopReason", `"aborted"`)),
+			history(user, `{"delivery":"guide"}`, answer, domaintest.AssistantCalls(seqs(1, 1),
+				"", domaintest.Call{ID: "c", Name: "n"}).With("stopReason", `"aborted"`)),
 			domain.Fold{Owed: domain.OwedFailure, Unanswered: seqs(1, 1), Guides: seqs(1, 1)},
 		},
 		"calls": {
-			history(user, `{}`, answer, domaintest.AssistantCalls(seqs(1, 1), "", domaintest.Call{ID: "c", Name: "n"}, domaintest.Call{ID: "d", Name: "n"}),
+			history(user, `{}`, answer, domaintest.AssistantCalls(seqs(1, 1),
+				"", domaintest.Call{ID: "c", Name: "n"}, domaintest.Call{ID: "d", Name: "n"}),
 				result, domaintest.Result("d", "x")),
 			domain.Fold{Owed: domain.OwedCalls, OpenCalls: 1, TurnInputs: seqs(1, 1)},
 		},
 		"tools done, request failed, settled as failed": {
 			history(user, `{}`, answer, domaintest.AssistantCalls(seqs(1, 1), "", domaintest.Call{ID: "c", Name: "n"}),
-				result, domaintest.Result("c", "x"), answer, `{"inputSeqs":[1],"stopReason":"error"}`, finished, `{"status":"failed"}`),
+				result, domaintest.Result("c", "x"), answer, `{"inputSeqs":[1],"stopReason":"error"}`,
+				finished, `{"status":"failed"}`),
 			domain.Fold{Owed: domain.OwedFailure, TurnInputs: seqs(1, 1)},
 		},
 		"cancelled": {
@@ -79,7 +82,8 @@ func TestFold(t *testing.T) {
 			domain.Fold{Owed: domain.OwedCalls},
 		},
 		"compaction": {
-			history(user, `{}`, answer, domaintest.AssistantText(seqs(1, 1), "x"), domain.Compaction, domaintest.Compaction("s", 2)),
+			history(user, `{}`, answer, domaintest.AssistantText(seqs(1, 1), "x"),
+				domain.Compaction, domaintest.Compaction("s", 2)),
 			domain.Fold{Owed: domain.OwedNone, KeptSeq: 2},
 		},
 		"others": {
@@ -101,11 +105,13 @@ func TestLegacyWatermark(t *testing.T) {
 		watermark domain.Seq
 		want      []domain.Seq
 	}{
-		"all answered":       {history(user, `{}`, answer, old, user, `{}`, answer, old), 3, nil},
-		"one above":          {history(user, `{}`, answer, old, user, `{}`), 2, seqs(3, 3)},
-		"no watermark":       {history(user, `{}`, answer, old), 0, seqs(1, 1)},
-		"then inputSeqs":     {history(user, `{}`, answer, old, user, `{}`, answer, domaintest.AssistantText(seqs(3, 3), "x")), 1, nil},
-		"watermark is over":  {history(user, `{}`, answer, domaintest.AssistantText(seqs(1, 1), "x"), user, `{}`), 9, seqs(3, 3)},
+		"all answered": {history(user, `{}`, answer, old, user, `{}`, answer, old), 3, nil},
+		"one above":    {history(user, `{}`, answer, old, user, `{}`), 2, seqs(3, 3)},
+		"no watermark": {history(user, `{}`, answer, old), 0, seqs(1, 1)},
+		"then inputSeqs": {history(user, `{}`, answer, old, user, `{}`, answer, domaintest.AssistantText(seqs(3, 3),
+			"x")), 1, nil},
+		"watermark is over": {history(user, `{}`, answer, domaintest.AssistantText(seqs(1, 1), "x"),
+			user, `{}`), 9, seqs(3, 3)},
 		"a failure lists it": {history(user, `{}`, answer, `{"inputSeqs":[],"stopReason":"error"}`, user, `{}`), 9, seqs(3, 3)},
 		"an empty list":      {history(user, `{}`, answer, domaintest.AssistantText(nil, "x"), user, `{}`), 9, seqs(3, 3)},
 	} {
@@ -158,6 +164,10 @@ func TestPresent(t *testing.T) {
 	} {
 		require.Equal(t, c.want, f.Present(c.claim, c.injected), "%+v", c)
 	}
+	f.TurnInputs = append(make([]domain.Seq, 0, 9), 1, 2) // with room to be overwritten
+	p := f.Present(9, nil)
+	clear(p.Seqs)
+	require.Equal(t, seqs(1, 2), f.TurnInputs, "a snapshot is a copy")
 }
 
 func subset(t *rapid.T, all []domain.Seq, name string) (some []domain.Seq) {
@@ -172,7 +182,8 @@ func subset(t *rapid.T, all []domain.Seq, name string) (some []domain.Seq) {
 func TestPresentProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		all := seqs(1, 14)
-		f := domain.Fold{TurnInputs: subset(t, all[:6], "turn"), Unanswered: subset(t, all[6:], "unanswered"), Owed: domain.OwedNone}
+		f := domain.Fold{TurnInputs: subset(t, all[:6], "turn"), Unanswered: subset(t, all[6:],
+			"unanswered"), Owed: domain.OwedNone}
 		f.Guides = subset(t, f.Unanswered, "guides")
 		claim := domain.Seq(rapid.IntRange(0, 14).Draw(t, "claim"))
 		injected := subset(t, all, "injected")
@@ -186,7 +197,8 @@ func TestPresentProperties(t *testing.T) {
 		require.Equal(t, slices.Compact(slices.Clone(p.Seqs)), p.Seqs)
 		fresh := 0
 		for _, s := range all {
-			turn, waits, guide := slices.Contains(f.TurnInputs, s), slices.Contains(f.Unanswered, s), slices.Contains(f.Guides, s)
+			turn, waits, guide := slices.Contains(f.TurnInputs, s), slices.Contains(f.Unanswered, s),
+				slices.Contains(f.Guides, s)
 			in := slices.Contains(p.Seqs, s)
 			switch {
 			case turn, waits && s <= claim, waits && slices.Contains(injected, s):

@@ -51,14 +51,19 @@ func blocks(wrap string) (shapes []shape) {
 func TestInputShape(t *testing.T) {
 	checkShapes(t, domain.UserMessage, append(blocks(`{"content":%s}`), []shape{
 		{`{}`, ""}, {`{"text":"","requestId":"","x":{"y":[null]}}`, ""}, {`{"text":"a\u0000b"}`, ""},
-		{`{"text":null}`, "text"}, {`{"text":7}`, "text"}, {`{"requestId":7}`, "requestId"}, {`{"requestId":"a\u0000"}`, "requestId"},
-		{`{"delivery":"queue"}`, ""}, {`{"delivery":"guide"}`, ""}, {`{"delivery":"Guide"}`, "delivery"}, {`{"delivery":""}`, "delivery"},
-		{`{"delivery":null}`, "delivery"}, {`{"delivery":true}`, "delivery"}, {`{"delivery":"guide","DELIVERY":"nonsense"}`, ""},
+		{`{"text":null}`, "text"}, {`{"text":7}`, "text"}, {`{"requestId":7}`, "requestId"}, {`{"requestId":"a\u0000"}`,
+			"requestId"},
+		{`{"delivery":"queue"}`, ""}, {`{"delivery":"guide"}`, ""}, {`{"delivery":"Guide"}`, "delivery"},
+		{`{"delivery":""}`, "delivery"},
+		{`{"delivery":null}`, "delivery"}, {`{"delivery":true}`, "delivery"},
+		{`{"delivery":"guide","DELIVERY":"nonsense"}`, ""},
 		{`{"requestedDelivery":"now"}`, "requestedDelivery"},
 		{`{"selection":{}}`, ""}, {`{"selection":{"model":"m","a":"\\u0000"}}`, ""}, {`{"selection":[]}`, "selection"},
-		{`{"selection":null}`, "selection"}, {`{"selection":"x"}`, "selection"}, {`{"selection":{"a":["\u0000"]}}`, "selection"},
+		{`{"selection":null}`, "selection"}, {`{"selection":"x"}`, "selection"}, {`{"selection":{"a":["\u0000"]}}`,
+			"selection"},
 		{`{"selection":{"a\u0000":1}}`, "selection"},
-		{`{"retryOf":0}`, ""}, {`{"retryOf":7}`, ""}, {`{"retryOf":1e1}`, ""}, {`{"retryOf":-1}`, "retryOf"}, {`{"retryOf":1.5}`, "retryOf"},
+		{`{"retryOf":0}`, ""}, {`{"retryOf":7}`, ""}, {`{"retryOf":1e1}`, ""}, {`{"retryOf":-1}`, "retryOf"},
+		{`{"retryOf":1.5}`, "retryOf"},
 		{`{"retryOf":"7"}`, "retryOf"}, {`{"retryOf":null}`, "retryOf"}, {`{"retryOf":99999999999999999999}`, "retryOf"},
 	}...))
 	in, err := domain.ParseInput(domaintest.Payload(
@@ -73,14 +78,16 @@ func TestInputShape(t *testing.T) {
 func TestAssistantShape(t *testing.T) {
 	shapes := blocks(`{"content":%s,"stopReason":"end_turn"}`)
 	for reason, field := range map[string]string{
-		`"end_turn"`: "", `"tool_use"`: "", `"length"`: "", `"refusal"`: "", `"error"`: "", `"aborted"`: "", `"stop"`: "stopReason",
-		`""`: "stopReason", `null`: "stopReason", `"turn_limit"`: "stopReason", `"END_TURN"`: "stopReason",
+		`"end_turn"`: "", `"tool_use"`: "", `"length"`: "", `"refusal"`: "", `"error"`: "", `"aborted"`: "",
+		`"stop"`: "stopReason",
+		`""`:     "stopReason", `null`: "stopReason", `"turn_limit"`: "stopReason", `"END_TURN"`: "stopReason",
 	} {
 		shapes = append(shapes, shape{`{"stopReason":` + reason + `}`, field})
 	}
 	for list, field := range map[string]string{
 		`[]`: "", `[1]`: "", `[1,2,9007199254740993]`: "", `[1.0,2e0]`: "", `[0]`: "inputSeqs", `[-1]`: "inputSeqs",
-		`[2,1]`: "inputSeqs", `[1,1]`: "inputSeqs", `["1"]`: "inputSeqs", `[1.5]`: "inputSeqs", `{}`: "inputSeqs", `null`: "inputSeqs",
+		`[2,1]`: "inputSeqs", `[1,1]`: "inputSeqs", `["1"]`: "inputSeqs", `[1.5]`: "inputSeqs", `{}`: "inputSeqs",
+		`null`:     "inputSeqs",
 		`[1,null]`: "inputSeqs", `[9223372036854775808]`: "inputSeqs",
 	} {
 		shapes = append(shapes, shape{`{"stopReason":"end_turn","inputSeqs":` + list + `}`, field})
@@ -95,16 +102,19 @@ func TestAssistantShape(t *testing.T) {
 		`{"type":"toolCall","name":"n"}`:                                                       "content/0",
 		`{"type":"toolCall","id":"c"}`:                                                         "content/0",
 		`{"type":"toolCall","id":"c","name":""}`:                                               "content/0",
-		`{"type":"toolCall","id":" c","name":"n"}`:                                             "content/0/id", // no key of a result
-		`{"type":"toolCall","id":"` + strings.Repeat("c", 201) + `","name":"n"}`:               "content/0/id",
+		`{"type":"toolCall","id":" c","name":"n"}`:                                             "content/0/id",
+		// no key of a result
+		`{"type":"toolCall","id":"` + strings.Repeat("c", 201) + `","name":"n"}`: "content/0/id",
 	} {
 		for _, reason := range []string{"tool_use", "error"} {
 			shapes = append(shapes, shape{`{"content":[` + calls + `],"stopReason":"` + reason + `"}`, field})
 		}
 	}
 	checkShapes(t, domain.AssistantMessage, append(shapes, []shape{
-		{`{}`, "stopReason"}, {`{"stopReason":"error","error":7}`, "error"}, {`{"stopReason":"error","provider":7}`, "provider"},
-		{`{"stopReason":"error","usage":{"input":1,"output":2.0}}`, ""}, {`{"stopReason":"error","usage":{"input":-1}}`, "usage"},
+		{`{}`, "stopReason"}, {`{"stopReason":"error","error":7}`, "error"}, {`{"stopReason":"error","provider":7}`,
+			"provider"},
+		{`{"stopReason":"error","usage":{"input":1,"output":2.0}}`, ""}, {`{"stopReason":"error","usage":{"input":-1}}`,
+			"usage"},
 		{`{"stopReason":"error","usage":[]}`, "usage"}, {`{"stopReason":"error","generationId":7}`, "generationId"},
 	}...))
 }
@@ -112,7 +122,8 @@ func TestAssistantShape(t *testing.T) {
 func TestToolOutputShape(t *testing.T) {
 	checkShapes(t, domain.ToolResult, append(blocks(`{"toolCallId":"c","content":%s}`), []shape{
 		{`{"toolCallId":"c"}`, ""}, {`{"toolCallId":"c","isError":true,"interrupted":false,"durationMs":0}`, ""},
-		{`{}`, "toolCallId"}, {`{"toolCallId":""}`, "toolCallId"}, {`{"toolCallId":7}`, "toolCallId"}, {`{"toolCallId":"c\u0000"}`, "toolCallId"},
+		{`{}`, "toolCallId"}, {`{"toolCallId":""}`, "toolCallId"}, {`{"toolCallId":7}`, "toolCallId"},
+		{`{"toolCallId":"c\u0000"}`, "toolCallId"},
 		{`{"toolCallId":"c","isError":"yes"}`, "isError"}, {`{"toolCallId":"c","interrupted":null}`, "interrupted"},
 		{`{"toolCallId":"c","durationMs":-1}`, "durationMs"}, {`{"toolCallId":"c","durationMs":0.5}`, "durationMs"},
 		{`{"toolCallId":"c","content":[{"type":"text","text":"d\u0000i\u0000r"}]}`, ""},
@@ -122,14 +133,17 @@ func TestToolOutputShape(t *testing.T) {
 func TestOtherShapes(t *testing.T) {
 	checkShapes(t, domain.RunFinished, []shape{
 		{`{"status":"done"}`, ""}, {`{"status":"failed","turns":0,"durationMs":1e3,"tokens":{"input":1},"toolTimings":[{}],"x":1}`, ""},
-		{`{"status":"cancelled","toolTimings":[]}`, ""}, {`{}`, "status"}, {`{"status":"pending"}`, "status"}, {`{"status":1}`, "status"},
-		{`{"status":"done","turns":-1}`, "turns"}, {`{"status":"done","turns":null}`, "turns"}, {`{"status":"done","durationMs":1.5}`, "durationMs"},
+		{`{"status":"cancelled","toolTimings":[]}`, ""}, {`{}`, "status"}, {`{"status":"pending"}`, "status"},
+		{`{"status":1}`, "status"},
+		{`{"status":"done","turns":-1}`, "turns"}, {`{"status":"done","turns":null}`, "turns"},
+		{`{"status":"done","durationMs":1.5}`, "durationMs"},
 		{`{"status":"done","tokens":{"output":-1}}`, "tokens"}, {`{"status":"done","toolTimings":null}`, "toolTimings"},
 		{`{"status":"done","toolTimings":{}}`, "toolTimings"}, {`{"status":"done","toolTimings":[{},1]}`, "toolTimings"},
 		{`{"status":"done","toolTimings":[null]}`, "toolTimings"},
 	})
 	checkShapes(t, domain.Compaction, []shape{
-		{`{"summary":"","firstKeptSeq":1}`, ""}, {`{"firstKeptSeq":1}`, "summary"}, {`{"summary":null,"firstKeptSeq":1}`, "summary"},
+		{`{"summary":"","firstKeptSeq":1}`, ""}, {`{"firstKeptSeq":1}`, "summary"},
+		{`{"summary":null,"firstKeptSeq":1}`, "summary"},
 		{`{"summary":"s"}`, "firstKeptSeq"}, {`{"summary":"s","firstKeptSeq":0}`, "firstKeptSeq"},
 		{`{"summary":"s","firstKeptSeq":-3}`, "firstKeptSeq"}, {`{"summary":"s","firstKeptSeq":"1"}`, "firstKeptSeq"},
 	})
@@ -142,7 +156,8 @@ func TestOtherShapes(t *testing.T) {
 	})
 	checkShapes(t, domain.RunStarted, []shape{{`{}`, ""}, {`{"anything":[1]}`, ""}})
 	for _, k := range domain.Kinds() {
-		require.ErrorIs(t, domain.CheckShape(k.Kind, domain.Payload{}), domain.ErrInvalidPayload, "%s without a payload", k.Kind)
+		require.ErrorIs(t, domain.CheckShape(k.Kind, domain.Payload{}), domain.ErrInvalidPayload,
+			"%s without a payload", k.Kind)
 		require.ErrorIs(t, domain.CheckShape(k.Kind, domain.StoredPayload(`[]`)), domain.ErrInvalidPayload, k.Kind)
 	}
 }

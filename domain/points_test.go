@@ -98,7 +98,8 @@ func TestCancelAtEveryPoint(t *testing.T) {
 			s.run(`input late2 "and this"`)
 			s.finishCancelled()
 			run := s.ledger().Runs[cancelled.ID]
-			require.Equal(t, []any{domain.StatusFailed, domain.ReasonCancelled}, []any{run.Status, run.Reason}, "after %q", lines[n-1])
+			require.Equal(t, []any{domain.StatusFailed, domain.ReasonCancelled}, []any{run.Status, run.Reason},
+				"after %q", lines[n-1])
 			require.Equal(t, promised, s.activeRun().ID, "after %q", lines[n-1])
 			l := s.ledger()
 			require.Contains(t, l.Events[len(l.Events)-1].Payload.String(), `"status":"cancelled"`)
@@ -169,7 +170,8 @@ func TestTakeoverAtEveryPoint(t *testing.T) {
 			if s.run("claim P2"); s.activeRun().ID == "" {
 				continue // all was answered, and the run is done without a summary
 			}
-			if strings.HasPrefix(lines[n], "answer") || strings.HasPrefix(lines[n], "calls") || strings.HasPrefix(lines[n], "fail") {
+			if strings.HasPrefix(lines[n], "answer") || strings.HasPrefix(lines[n],
+				"calls") || strings.HasPrefix(lines[n], "fail") {
 				s.run("request P2") // the answer of the old attempt is lost; the request is made anew
 				require.Equal(t, old.presented, s.workers["P2"].presented, "before %q", lines[n])
 			}

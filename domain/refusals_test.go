@@ -49,7 +49,8 @@ func calling() domain.View {
 	v.Session.Fold = domain.Fold{TurnInputs: []domain.Seq{4}, Owed: domain.OwedCalls, OpenCalls: 2}
 	v.Session.HeadSeq = 5
 	v.Calls = []domain.ToolCall{
-		{ID: "c1", AssistantSeq: 5, Name: "sh"}, {ID: "c2", AssistantSeq: 5, Ordinal: 1, Name: "sh", StartedEpoch: new(int64(3))},
+		{ID: "c1", AssistantSeq: 5, Name: "sh"}, {ID: "c2", AssistantSeq: 5, Ordinal: 1, Name: "sh",
+			StartedEpoch: new(int64(3))},
 	}
 	return v
 }

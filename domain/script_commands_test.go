@@ -35,7 +35,8 @@ var commands = map[string]func(*script, args) domain.Command{
 	},
 	"cancel": func(s *script, a args) domain.Command { return domain.RequestCancel{At: s.w.Now, Run: a.pos(0)} },
 	"claim": func(s *script, a args) domain.Command {
-		return domain.ClaimRun{At: s.w.Now, Run: s.ledger().Row.ActiveRun, Process: a.pos(0), Budget: cmp.Or(a.int("budget"), domain.DefaultBudget)}
+		return domain.ClaimRun{At: s.w.Now, Run: s.ledger().Row.ActiveRun, Process: a.pos(0),
+			Budget: cmp.Or(a.int("budget"), domain.DefaultBudget)}
 	},
 	"answer": (*script).answer, "calls": (*script).calls, "fail": (*script).failure, "start": (*script).start,
 	"result": (*script).result, "standin": (*script).standIn, "compact": (*script).compaction,
@@ -133,7 +134,8 @@ func (s *script) reply(a args, stop domain.StopReason, content ...domain.Block) 
 	require.NoError(s.t, err)
 	s.answers++
 	return domain.AppendAssistant{
-		At: s.w.Now, Run: w.run, Token: w.token, GenerationID: "g" + strconv.Itoa(s.answers), Payload: p, Start: a.list("start"),
+		At: s.w.Now, Run: w.run, Token: w.token, GenerationID: "g" + strconv.Itoa(s.answers), Payload: p,
+		Start: a.list("start"),
 	}
 }
 
@@ -150,7 +152,8 @@ func (s *script) calls(a args) domain.Command {
 	for i := 1; ; i++ {
 		id := fmt.Sprintf("c%d", i)
 		if tool, ok := a.named[id]; ok {
-			blocks = append(blocks, domain.Block{Type: domain.CallBlock, ID: id, Name: tool, Arguments: "{}", ProviderID: "call_0"})
+			blocks = append(blocks, domain.Block{Type: domain.CallBlock, ID: id, Name: tool, Arguments: "{}",
+				ProviderID: "call_0"})
 			continue
 		}
 		if i > 9 {

@@ -92,7 +92,8 @@ func allSettlements(visit func(settlement)) {
 				for bits := range 1 << 7 {
 					at := func(i int) bool { return bools[bits>>i&1] }
 					s := settlement{
-						result: result, owed: owed, unanswered: unanswered, cancelled: at(0), spent: at(1), openCalls: bits >> 2 & 1,
+						result: result, owed: owed, unanswered: unanswered, cancelled: at(0), spent: at(1),
+						openCalls: bits >> 2 & 1,
 						presented: at(3), compact: at(4), closing: at(6),
 					}
 					if at(5) {
@@ -130,7 +131,8 @@ func TestSettleTable(t *testing.T) {
 		name := fmt.Sprintf("%+v", s)
 		v := s.view()
 		c := domain.Settle{
-			At: noon, Run: "R1", Token: held, Result: s.result, Error: "oops", Backoff: 7 * time.Second, Budget: 3, NewRun: "R2",
+			At: noon, Run: "R1", Token: held, Result: s.result,
+			Error: "oops", Backoff: 7 * time.Second, Budget: 3, NewRun: "R2",
 			Summary: domain.Summary{Turns: 1},
 		}
 		if s.spent {
@@ -203,7 +205,8 @@ func (s settlement) checkSession(
 		}}, fx.Runs[1], name)
 	}
 	require.Len(t, fx.Runs, map[bool]int{false: 1, true: 2}[successor != ""], name)
-	require.Equal(t, []any{active, state, "", int64(3)}, []any{fx.Session.ActiveRun, fx.Session.State, fx.Session.Owner, fx.Session.Epoch}, name)
+	require.Equal(t, []any{active, state, "", int64(3)}, []any{fx.Session.ActiveRun, fx.Session.State, fx.Session.Owner,
+		fx.Session.Epoch}, name)
 	require.Equal(t, wake, fx.Wake, name)
 	require.Equal(t, finished == "failed", len(fx.Session.TurnInputs) > 0, name)
 }
@@ -226,7 +229,8 @@ func TestSettleWithABadSummary(t *testing.T) {
 
 // What stands in text columns beside the ledger is text that every store can keep.
 func TestEndingTextIsStorable(t *testing.T) {
-	fx, err := decide(t, running(), domain.Settle{At: noon, Run: "R1", Token: held, Result: domain.Failure, Error: "a\x00b\xff"})
+	fx, err := decide(t, running(), domain.Settle{At: noon, Run: "R1", Token: held, Result: domain.Failure,
+		Error: "a\x00b\xff"})
 	require.NoError(t, err)
 	require.Equal(t, "a\ufffdb\ufffd", fx.Runs[0].Run.Error)
 	fx, err = decide(t, running(), domain.ParkRun{Run: "R1", Token: held, Wait: "d\x00"})
@@ -291,7 +295,8 @@ func TestParkHandBackRescue(t *testing.T) {
 		require.Equal(t, []any{domain.StatusPending, "", c.attempts, c.parked, domain.Seq(4), true, c.due},
 			[]any{run.Status, run.Owner, run.Attempts, run.Parked, *run.ClaimSeq, run.PendingInput, fx.Runs[0].Due}, name)
 		require.Equal(t, domain.Ended{Epoch: 3, Command: name, Status: domain.StatusPending}, run.Ended, name)
-		require.Equal(t, []any{"", "R1", seqs(2, 2), seqs(4, 4)}, []any{fx.Session.Owner, fx.Session.ActiveRun, fx.Session.TurnInputs, fx.Session.Unanswered}, name)
+		require.Equal(t, []any{"", "R1", seqs(2, 2), seqs(4, 4)},
+			[]any{fx.Session.Owner, fx.Session.ActiveRun, fx.Session.TurnInputs, fx.Session.Unanswered}, name)
 		require.Empty(t, fx.Events, name)
 		require.Equal(t, c.wake, fx.Wake, name)
 	}

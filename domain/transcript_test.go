@@ -51,7 +51,8 @@ func TestResultsInCallOrder(t *testing.T) {
 		}
 		require.Equal(t, want, contextAfter(t, events), order)
 	}
-	open := contextAfter(t, history(user, domaintest.User("r", "go"), answer, calls(seqs(1, 1), "a", "b"), result, domaintest.Result("b", "b")))
+	open := contextAfter(t, history(user, domaintest.User("r", "go"), answer, calls(seqs(1, 1), "a", "b"),
+		result, domaintest.Result("b", "b")))
 	require.Equal(t, "| user: \"go\"\n| assistant: call a sh, call b sh\n"+
 		"| tool a/: \"The call was interrupted; its outcome is unknown.\"\n| tool b/: \"b\"", open)
 }
@@ -63,7 +64,8 @@ func TestContextIsPresentable(t *testing.T) {
 		want   string
 	}{
 		"aborted while thinking": {
-			history(user, `{"text":"a"}`, answer, `{"content":[],"inputSeqs":[1],"stopReason":"aborted"}`, finished, `{"status":"cancelled"}`, user, `{"text":"b"}`),
+			history(user, `{"text":"a"}`, answer, `{"content":[],"inputSeqs":[1],"stopReason":"aborted"}`,
+				finished, `{"status":"cancelled"}`, user, `{"text":"b"}`),
 			`| user: "a", "b"`,
 		},
 		"failed twice": {
@@ -72,7 +74,9 @@ func TestContextIsPresentable(t *testing.T) {
 			`| user: "a"`,
 		},
 		"blank text beside a call, silent tool": {
-			history(user, `{"text":"a"}`, answer, domaintest.AssistantCalls(seqs(1, 1), "\n\n", domaintest.Call{ID: "c", Name: "sh"}), result, `{"toolCallId":"c","content":[{"type":"text","text":" \u3000\n"}]}`),
+			history(user, `{"text":"a"}`, answer, domaintest.AssistantCalls(seqs(1, 1),
+				"\n\n", domaintest.Call{ID: "c", Name: "sh"}),
+				result, `{"toolCallId":"c","content":[{"type":"text","text":" \u3000\n"}]}`),
 			"| user: \"a\"\n| assistant: call c sh\n| tool c/: \"(no output)\"",
 		},
 		"a result without content": {
@@ -92,25 +96,31 @@ func TestContextIsPresentable(t *testing.T) {
 			`| user: "a"`,
 		},
 		"a tool's output with calls": {
-			history(user, `{"text":"a"}`, answer, calls(seqs(1, 1), "c"), result, `{"toolCallId":"c","content":[{"type":"toolCall","id":"x","name":"n"}]}`),
+			history(user, `{"text":"a"}`, answer, calls(seqs(1, 1), "c"),
+				result, `{"toolCallId":"c","content":[{"type":"toolCall","id":"x","name":"n"}]}`),
 			"| user: \"a\"\n| assistant: call c sh\n| tool c/: \"(no output)\"",
 		},
 		"text that is only a NUL is text": {history(user, `{"text":"\u0000"}`), `| user: "\x00"`},
 		"a summary": {
-			history(user, `{"text":"a"}`, answer, domaintest.AssistantText(seqs(1, 1), "b"), user, `{"text":"c"}`, domain.Compaction, domaintest.Compaction("sum", 2)),
+			history(user, `{"text":"a"}`, answer, domaintest.AssistantText(seqs(1, 1), "b"), user, `{"text":"c"}`,
+				domain.Compaction, domaintest.Compaction("sum", 2)),
 			"| user: \"sum\"\n| assistant: \"b\"\n| user: \"c\"",
 		},
 		"a blank summary": {
-			history(user, `{"text":"a"}`, answer, domaintest.AssistantText(seqs(1, 1), "b"), domain.Compaction, domaintest.Compaction("", 2)),
+			history(user, `{"text":"a"}`, answer, domaintest.AssistantText(seqs(1, 1), "b"),
+				domain.Compaction, domaintest.Compaction("", 2)),
 			"| user: \"(empty message)\"\n| assistant: \"b\"",
 		},
 		"a summary of everything": {
-			history(user, `{"text":"a"}`, answer, domaintest.AssistantText(seqs(1, 1), "b"), finished, `{"status":"done"}`, domain.Compaction, domaintest.Compaction("sum", 3), user, `{"text":"c"}`),
+			history(user, `{"text":"a"}`, answer, domaintest.AssistantText(seqs(1, 1), "b"),
+				finished, `{"status":"done"}`, domain.Compaction, domaintest.Compaction("sum", 3), user, `{"text":"c"}`),
 			`| user: "sum", "c"`,
 		},
 		"a summary of a summary": {
-			history(user, `{"text":"a"}`, answer, domaintest.AssistantText(seqs(1, 1), "b"), domain.Compaction, domaintest.Compaction("one", 2),
-				user, `{"text":"c"}`, answer, domaintest.AssistantText(seqs(4, 4), "d"), domain.Compaction, domaintest.Compaction("two", 4)),
+			history(user, `{"text":"a"}`, answer, domaintest.AssistantText(seqs(1, 1), "b"),
+				domain.Compaction, domaintest.Compaction("one", 2),
+				user, `{"text":"c"}`, answer, domaintest.AssistantText(seqs(4, 4), "d"),
+				domain.Compaction, domaintest.Compaction("two", 4)),
 			"| user: \"two\", \"c\"\n| assistant: \"d\"",
 		},
 		"a question before the cut, presented after it": {
@@ -143,13 +153,15 @@ func TestContextKeepsOrigin(t *testing.T) {
 	}
 	p, err := m.Payload(0)
 	require.NoError(t, err)
-	out := domain.ToolOutput{ToolCallID: "c", IsError: true, Content: []domain.Block{{Type: domain.ImageBlock, MimeType: "image/png", Data: "AA=="}}}
+	out := domain.ToolOutput{ToolCallID: "c", IsError: true, Content: []domain.Block{{Type: domain.ImageBlock,
+		MimeType: "image/png", Data: "AA=="}}}
 	r, err := out.Payload(0)
 	require.NoError(t, err)
 	tr := transcript(t, history(user, `{"text":"a"}`, answer, p, result, r))
 	require.Equal(t, []domain.Message{
 		{Role: domain.RoleUser, Content: []domain.Block{{Type: domain.TextBlock, Text: "a"}}},
-		{Role: domain.RoleAssistant, Provider: "p", Model: "m", Content: []domain.Block{m.Content[0], m.Content[2], m.Content[3], m.Content[4]}},
+		{Role: domain.RoleAssistant, Provider: "p", Model: "m", Content: []domain.Block{m.Content[0], m.Content[2],
+			m.Content[3], m.Content[4]}},
 		{Role: domain.RoleTool, Content: out.Content, CallID: "c", ProviderID: "call_0", ToolName: "sh", IsError: true},
 	}, tr.Context(domain.Presented{}))
 }
@@ -181,7 +193,8 @@ func TestLegacyTranscript(t *testing.T) {
 	}
 	tr := domain.NewTranscript()
 	tr.LegacyWatermark = 4
-	for _, e := range history(user, `{"text":"a"}`, answer, old("A"), user, `{"text":"b"}`, answer, old("B"), finished, `{"status":"done"}`, user, `{"text":"c"}`) {
+	for _, e := range history(user, `{"text":"a"}`, answer, old("A"), user, `{"text":"b"}`, answer, old("B"),
+		finished, `{"status":"done"}`, user, `{"text":"c"}`) {
 		require.NoError(t, tr.Apply(e))
 	}
 	want := "| user: \"a\"\n| assistant: \"A\"\n| user: \"b\"\n| assistant: \"B\"\n| user: \"c\""

@@ -45,6 +45,9 @@ func (l *Ledger) checkTransition(before Ledger, cmd domain.Command, out domain.O
 		if len(before.Row.Unanswered) >= domain.MaxUnanswered {
 			return fmt.Errorf("input number %d is accepted", len(l.Row.Unanswered))
 		}
+		if in, err := domain.ParseInput(c.Payload); err != nil || in.RequestID != c.RequestID || in.Requested != "" {
+			return fmt.Errorf("the input %s is accepted under the key %q", c.Payload, c.RequestID)
+		}
 	case domain.RequestCancel:
 		if c.Run != "" && c.Run != was.ID || is.CancelSeq == nil || *is.CancelSeq != before.Row.HeadSeq {
 			return fmt.Errorf("cancel of %q: run %q, cancel_seq %v", c.Run, was.ID, is.CancelSeq)
@@ -183,7 +186,7 @@ func (w *World) checkReply(ref domain.SessionRef, cmd domain.Command, out domain
 	switch {
 	case known && err == nil && (out.Created || out.Event == nil || out.Event.Key != key || !first.Equal(p)):
 		return fmt.Errorf("%T: the reply to %s under the key of %s is %+v", cmd, p, first, out)
-	case known && edge && err != nil && first.Equal(p):
+	case known && (edge || l.held(cmd)) && err != nil && first.Equal(p):
 		return fmt.Errorf("%T: the retry was refused: %w", cmd, err)
 	case !known && err == nil:
 		if !out.Created || out.Event == nil || out.Event.Key != key {
@@ -192,6 +195,12 @@ func (w *World) checkReply(ref domain.SessionRef, cmd domain.Command, out domain
 		l.sent[key] = p
 	}
 	return nil
+}
+
+// held reports whether the worker command cmd has the lease.
+func (l *Ledger) held(cmd domain.Command) bool {
+	run, t, ok := lease(cmd)
+	return ok && t.Process != "" && t.Process == l.Row.Owner && t.Epoch == l.Row.Epoch && run == l.Row.ActiveRun
 }
 
 // checkAnswered: what the answer promises holds, also when nothing was written for it.

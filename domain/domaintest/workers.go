@@ -39,7 +39,7 @@ func (g *Generator) next(w *worker) Step {
 		return g.finish(w, l)
 	case l.Row.OpenCalls > 0:
 		return g.tools(w, l)
-	case run.Compact && w.snapshot == nil:
+	case w.snapshot == nil && (run.Compact || oneIn(g.src, 12)): // also unasked, when the context is too long
 		return g.compact(w, l)
 	case w.snapshot == nil && !w.failed:
 		return g.prepare(w, l)
@@ -148,6 +148,15 @@ func (g *Generator) compact(w *worker, l *Ledger) Step {
 		}
 	}
 	c := domain.AppendCompaction{At: g.at(), Run: w.run, Token: w.token}
+	if oneIn(g.src, 4) { // without care
+		g.honest = false
+		cut = 1 + domain.Seq(g.src.Int(int(l.Row.HeadSeq)+1))
+		if len(l.Calls) > 0 && oneIn(g.src, 2) {
+			cut = max(oneOf(g.src, l.Calls).ResultSeq, 1)
+		}
+		c.Payload = Compaction("so far", cut)
+		return Do{w.ref, c}
+	}
 	if cut > max(l.Row.KeptSeq, 1) && !oneIn(g.src, 4) {
 		c.Payload = Compaction("so far", cut)
 	}
@@ -194,7 +203,12 @@ func (g *Generator) misbehave() Step {
 	case 2:
 		run = g.someRun(w.ref)
 	}
-	some := func() domain.Seq { return domain.Seq(g.src.Int(int(l.Row.HeadSeq) + 3)) }
+	some := func() domain.Seq {
+		if n := len(l.Row.Unanswered); n > 0 && oneIn(g.src, 2) {
+			return l.Row.Unanswered[n-1]
+		}
+		return 1 + domain.Seq(g.src.Int(int(l.Row.HeadSeq)+3))
+	}
 	call := "c000"
 	if len(l.Calls) > 0 && !oneIn(g.src, 4) {
 		call = oneOf(g.src, l.Calls).ID
@@ -202,7 +216,7 @@ func (g *Generator) misbehave() Step {
 	var cmd domain.Command
 	switch g.src.Int(9) {
 	case 0:
-		cmd = domain.AppendAssistant{At: g.at(), Run: run, Token: token, GenerationID: g.id("g"), Payload: AssistantText([]domain.Seq{some() + 1}, "wrong")}
+		cmd = domain.AppendAssistant{At: g.at(), Run: run, Token: token, GenerationID: g.id("g"), Payload: AssistantText([]domain.Seq{some()}, "wrong")}
 	case 1:
 		cmd = domain.AppendAssistant{At: g.at(), Run: run, Token: token, GenerationID: g.id("g"),
 			Payload: AssistantCalls(nil, "again", Call{ID: call, Name: "tool"}), Start: []string{g.id("c")}}
@@ -211,7 +225,11 @@ func (g *Generator) misbehave() Step {
 	case 3:
 		cmd = domain.StartCalls{Run: run, Token: token, Calls: []string{call}}
 	case 4:
-		cmd = domain.AppendCompaction{At: g.at(), Run: run, Token: token, Payload: Compaction("too much", some()+1)}
+		kept := some()
+		if l.Row.KeptSeq > 1 && oneIn(g.src, 2) {
+			kept = 1 + domain.Seq(g.src.Int(int(l.Row.KeptSeq)))
+		}
+		cmd = domain.AppendCompaction{At: g.at(), Run: run, Token: token, Payload: Compaction("too much", kept)}
 	case 5:
 		cmd = domain.ParkRun{Run: run, Token: token, SeenSignals: int64(g.src.Int(3)), Wait: "{}"}
 	case 6:
