@@ -2,7 +2,6 @@ package domain
 
 import (
 	"slices"
-	"strings"
 )
 
 // Transcript is the projection of a ledger that models and people read. It is built event by event; the cost of one
@@ -18,6 +17,9 @@ type Transcript struct {
 	waiting []waitingInput // inputs not placed yet, ascending
 	turn    map[Seq]*turnInput
 	calls   map[string]callPlace // open calls
+
+	base    modelContext // what entries[:settled] say to a model; they change no more
+	settled int
 }
 
 // Entry is one thing in a transcript: an input, an answer with the results of its calls, or a summary.
@@ -149,6 +151,7 @@ func (t *Transcript) compact(summary string) {
 		first = len(t.entries)
 	}
 	t.entries = append([]Entry{{Seq: t.KeptSeq, Summary: summary}}, t.entries[first:]...)
+	t.base, t.settled = modelContext{}, 0
 	clear(t.calls)
 }
 
@@ -203,110 +206,4 @@ func (t *Transcript) Entries() []Entry {
 		all = append(all, Entry{Seq: w.seq, Input: &in})
 	}
 	return all
-}
-
-// Context returns the messages of a request that presents the inputs of p: no failed answer, every call with its
-// result in call order, no empty block, neighbouring user messages merged.
-func (t *Transcript) Context(p Presented) []Message {
-	var c modelContext
-	for _, e := range t.entries {
-		c.add(e)
-	}
-	for _, e := range t.presented(p.Seqs) {
-		c.add(e)
-	}
-	return c.messages
-}
-
-// What stands in the context in place of nothing: backends refuse empty messages.
-const (
-	emptyInput  = "(empty message)"
-	emptyOutput = "(no output)"
-	noResult    = "The call was interrupted; its outcome is unknown."
-)
-
-type modelContext struct{ messages []Message }
-
-func (c *modelContext) add(e Entry) {
-	switch {
-	case e.Input != nil:
-		c.user(e.Input.blocks())
-	case e.Answer == nil:
-		c.user([]Block{{Type: TextBlock, Text: e.Summary}})
-	case e.Answer.StopReason.Completed():
-		c.assistant(e)
-	}
-}
-
-func (in *Input) blocks() []Block {
-	return append([]Block{{Type: TextBlock, Text: in.Text}}, in.Content...)
-}
-
-func (c *modelContext) user(blocks []Block) {
-	blocks = presentable(blocks, TextBlock, ImageBlock)
-	if len(blocks) == 0 {
-		blocks = []Block{{Type: TextBlock, Text: emptyInput}}
-	}
-	if n := len(c.messages); n > 0 && c.messages[n-1].Role == RoleUser {
-		c.messages[n-1].Content = append(c.messages[n-1].Content, blocks...)
-		return
-	}
-	c.messages = append(c.messages, Message{Role: RoleUser, Content: blocks})
-}
-
-func (c *modelContext) assistant(e Entry) {
-	m := e.Answer
-	blocks := presentable(m.Content, TextBlock, ThinkingBlock, CallBlock, ImageBlock)
-	if len(blocks) == 0 {
-		return
-	}
-	c.messages = append(c.messages, Message{Role: RoleAssistant, Content: blocks, Provider: m.Provider, Model: m.Model})
-	ordinal := 0
-	for _, b := range blocks {
-		if b.Type == CallBlock {
-			c.result(b, e.Results[ordinal])
-			ordinal++
-		}
-	}
-}
-
-func (c *modelContext) result(call Block, out *ToolOutput) {
-	if out == nil {
-		stand := Interrupted(call.ID, noResult)
-		out = &stand
-	}
-	blocks := presentable(out.Content, TextBlock, ImageBlock)
-	if len(blocks) == 0 {
-		blocks = []Block{{Type: TextBlock, Text: emptyOutput}}
-	}
-	c.messages = append(c.messages, Message{
-		Role: RoleTool, Content: blocks, CallID: call.ID, ProviderID: call.ProviderID, ToolName: call.Name, IsError: out.IsError,
-	})
-}
-
-// presentable returns the blocks that a backend may see: those of the types, and nothing blank.
-func presentable(blocks []Block, types ...BlockType) []Block {
-	var kept []Block
-	for _, b := range blocks {
-		if !slices.Contains(types, b.Type) {
-			continue
-		}
-		switch b.Type {
-		case TextBlock:
-			if strings.TrimSpace(b.Text) != "" {
-				kept = append(kept, b)
-			}
-		case ThinkingBlock:
-			if strings.TrimSpace(b.Thinking) != "" || b.Signature != "" {
-				kept = append(kept, b)
-			}
-		case CallBlock:
-			kept = append(kept, b)
-		case ImageBlock:
-			if b.Data != "" {
-				kept = append(kept, b)
-			}
-		}
-	}
-	return kept
 }

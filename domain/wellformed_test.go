@@ -18,11 +18,23 @@ func checkPrefixes(t *testing.T, events []domain.Event) {
 	tr := domain.NewTranscript()
 	for i, e := range events {
 		require.NoError(t, tr.Apply(e))
-		checkWellFormed(t, tr.Context(tr.Present(e.Seq, nil)))
+		messages := tr.Context(tr.Present(e.Seq, nil))
+		checkWellFormed(t, messages)
+		require.Equal(t, fresh(t, events[:i+1]), messages, "the incremental context differs from one built at once")
 		fold, err := domain.FoldEvents(events[:i+1], 0)
 		require.NoError(t, err)
 		require.NoError(t, domaintest.SameFold(tr.Fold, fold))
 	}
+}
+
+// fresh is the context of a transcript that was never asked before.
+func fresh(t *testing.T, events []domain.Event) []domain.Message {
+	t.Helper()
+	tr := domain.NewTranscript()
+	for _, e := range events {
+		require.NoError(t, tr.Apply(e))
+	}
+	return tr.Context(tr.Present(events[len(events)-1].Seq, nil))
 }
 
 // checkWellFormed demands what the strictest backend demands of a context.

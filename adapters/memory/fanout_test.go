@@ -29,6 +29,16 @@ func TestHubForgetsCancelledTopics(t *testing.T) {
 	require.Empty(t, h.waiters)
 }
 
+func TestHubHasNoRemoteCommits(t *testing.T) {
+	var h Hub
+	ref := domain.SessionRef{Tenant: "t", Session: "s"}
+	wake, cancel := h.Subscribe(ports.Topic{Session: ref, Remote: true})
+	defer cancel()
+	<-wake
+	h.Committed(ports.Commit{Ref: ref, Wake: domain.Wake{Readers: true, Queue: true, Owner: "p"}})
+	require.Empty(t, wake)
+}
+
 func TestPartials(t *testing.T) {
 	portstest.TestPartials(t, func(*testing.T) ports.Partials { return &Partials{} })
 }

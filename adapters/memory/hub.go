@@ -7,7 +7,7 @@ import (
 )
 
 // Hub hands the wake-ups of commits to the waiters of this process. A wake-up that nobody took yet absorbs the next
-// one. The zero value is ready for use.
+// one. There are no other processes, so a remote topic wakes once, when it is armed. The zero value is ready for use.
 type Hub struct {
 	mu      sync.Mutex
 	waiters map[ports.Topic]map[chan struct{}]struct{}

@@ -27,6 +27,7 @@ type attempt struct {
 	stop context.CancelCauseFunc
 
 	t         *domain.Transcript
+	whole     bool         // t could be read; it is kept for the next attempt
 	compact   bool         // a compaction was asked for
 	presented []domain.Seq // guides injected by this attempt
 	summary   domain.Summary
@@ -46,7 +47,7 @@ func newAttempt(r *Runner, l *lease, c ports.Claim) *attempt {
 		r: r, lease: l, claim: c, ref: c.Session.Ref,
 		token:   domain.Token{Process: l.id, Epoch: c.Run.Epoch},
 		log:     r.Log.With(zap.String("session", c.Session.Ref.Session), zap.String("run", c.Run.ID), zap.Int64("epoch", c.Run.Epoch)),
-		t:       domain.NewTranscript(),
+		t:       r.cache.take(c.Session.Ref),
 		compact: c.Run.Compact,
 		began:   r.Clock.Now(),
 	}
@@ -61,6 +62,7 @@ func (a *attempt) key() attemptKey { return attemptKey{a.claim.Run.ID, a.token.E
 func (a *attempt) run() {
 	defer a.stop(nil)
 	v, err := a.guarded()
+	defer a.keep()
 	cause := context.Cause(a.ctx)
 	switch {
 	case errors.Is(err, domain.ErrFenced), errors.Is(cause, errLeaseLost):
@@ -86,10 +88,18 @@ type permanent struct{ error }
 
 func (p permanent) Unwrap() error { return p.error }
 
+// keep leaves the transcript for the next attempt of the session in this process.
+func (a *attempt) keep() {
+	if a.whole {
+		a.r.cache.put(a.ref, a.t)
+	}
+}
+
 // guarded plays the attempt and turns a panic into a failure of it.
 func (a *attempt) guarded() (v verdict, err error) {
 	defer func() {
 		if p := recover(); p != nil {
+			a.whole = false
 			a.log.Error("attempt panicked", zap.Any("panic", p), zap.Stack("stack"))
 			err = fmt.Errorf("internal error: %v", p)
 		}
@@ -97,6 +107,7 @@ func (a *attempt) guarded() (v verdict, err error) {
 	if err := a.sync(); err != nil {
 		return verdict{}, err
 	}
+	a.whole = true
 	switch a.claim.Mode {
 	case domain.ClaimCancelled:
 		return verdict{result: domain.Failure, fault: "cancelled"}, nil
@@ -112,9 +123,11 @@ func (a *attempt) play() (verdict, error) {
 	if err := a.resumeCalls(); err != nil {
 		return verdict{}, err
 	}
-	for {
-		if err := a.look(); err != nil {
-			return verdict{}, err
+	for first := true; ; first = false {
+		if fresh := first && a.t.Head() == a.claim.Session.HeadSeq; !fresh { // else nothing happened since the claim
+			if err := a.look(); err != nil {
+				return verdict{}, err
+			}
 		}
 		if err := a.clearCompaction(); err != nil {
 			return verdict{}, err

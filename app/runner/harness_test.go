@@ -359,6 +359,7 @@ type line struct {
 	lose func(domain.Command) bool // whether the reply to a command that was applied gets lost
 
 	slow func(domain.Command) time.Duration // how long a command takes
+	read int                                // events read
 
 	claimLost bool // the reply to the next claim that takes a run gets lost
 }
@@ -413,7 +414,11 @@ func (l *line) Events(ctx context.Context, ref domain.SessionRef, after domain.S
 	if err := cmp.Or(ctx.Err(), l.err()); err != nil {
 		return nil, err
 	}
-	return l.store.Events(ctx, ref, after, limit)
+	events, err := l.store.Events(ctx, ref, after, limit)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.read += len(events)
+	return events, err
 }
 
 type lineRuns struct {

@@ -62,6 +62,7 @@ type Runner struct {
 	Deps
 	cfg   Config
 	tools toolbox
+	cache cache
 
 	claiming sync.Mutex // held while a claim, or a comparison with what is owned, is under way
 	wake     chan struct{}

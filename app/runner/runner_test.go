@@ -2,6 +2,7 @@ package runner_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -282,6 +283,22 @@ func TestRetryOfReplacesAPoisonedInput(t *testing.T) {
 		require.Len(t, last[0].Content, 1)
 		require.Equal(t, "antidote", last[0].Content[0].Text)
 		require.Contains(t, w.text(), "assistant [1 4] end_turn: ok")
+		n.drain(time.Second)
+	})
+}
+
+// One more turn reads what is new, however long the ledger is.
+func TestLaterTurnsReadOnlyWhatIsNew(t *testing.T) {
+	play(t, func(w *world) {
+		w.script(text("ok"))
+		n := w.start()
+		for i := range 50 {
+			before := n.line.read
+			w.say(fmt.Sprint("turn ", i))
+			w.settled()
+			require.LessOrEqual(t, n.line.read-before, 2, "turn %d: the input, and the end of the turn before", i)
+		}
+		require.Len(t, w.provider.requests[49].Messages, 99)
 		n.drain(time.Second)
 	})
 }

@@ -24,6 +24,9 @@ func retryOfInput(e *env) {
 		c.At, c.NewRun = e.at(), e.id("r")
 		out := e.unchanged(ref, c)
 		require.Equal(e, *first.Event, *out.Event)
+		if out.Run != nil {
+			require.Equal(e, first.Event.RunID, out.Run.ID, "a later run has nothing to do with it")
+		}
 	}
 	conflict := func() {
 		other := c
@@ -41,6 +44,7 @@ func retryOfInput(e *env) {
 	conflict()
 	e.do(ref, domain.EnsureRun{At: e.at(), NewRun: e.id("r")})
 	w = e.begin(ref)
+	again()
 	w.ok(w.answer(1))
 	w.ok(w.settle(domain.Success))
 	again()

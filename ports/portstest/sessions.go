@@ -19,6 +19,7 @@ func TestSessions(t *testing.T, open Open) {
 		{"get", getSession},
 		{"list order and pages", listSessions},
 		{"list filters", filterSessions},
+		{"heads", heads},
 	}.run(t, open)
 }
 
@@ -194,4 +195,20 @@ func filterSessions(e *env) {
 	require.Empty(e, with(ports.SessionQuery{Parent: "blue"}))
 	require.Len(e, with(ports.SessionQuery{}), len(meta))
 	require.Equal(e, []string{"number"}, with(ports.SessionQuery{Before: &ports.SessionCursor{CreatedAtMS: domaintest.Epoch.UnixMilli(), Session: "red"}}, "color", "red"))
+}
+
+func heads(e *env) {
+	long, empty, other := e.session(), e.session(), e.session()
+	for range 3 {
+		e.submit(long)
+	}
+	e.submit(other)
+	foreign := domain.SessionRef{Tenant: "t2", Session: long.Session}
+	refs := []domain.SessionRef{other, foreign, long, empty, {Tenant: "t1", Session: "missing"}, long}
+	got, err := e.Sessions.Heads(e.ctx, refs)
+	require.NoError(e, err)
+	require.Equal(e, []domain.Seq{1, 0, 3, 0, 0, 3}, got)
+	got, err = e.Sessions.Heads(e.ctx, nil)
+	require.NoError(e, err)
+	require.Empty(e, got)
 }

@@ -1,0 +1,61 @@
+package runner
+
+import (
+	"container/list"
+	"sync"
+
+	"github.com/keel-agent/keel/domain"
+)
+
+// cacheEvents bounds the cache: the events of all transcripts in it, counted by their heads.
+const cacheEvents = 500_000
+
+// cache keeps the transcripts of sessions that were run here lately, so that the next turn reads only what is new. A
+// transcript is out of the cache while an attempt uses it. What it holds is a projection of committed events, so it
+// can never be wrong, only behind.
+type cache struct {
+	mu     sync.Mutex
+	events int
+	order  list.List // of *cached, latest first
+	find   map[domain.SessionRef]*list.Element
+}
+
+type cached struct {
+	ref domain.SessionRef
+	t   *domain.Transcript
+}
+
+// take removes and returns the transcript of ref, or a new one.
+func (c *cache) take(ref domain.SessionRef) *domain.Transcript {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e := c.find[ref]
+	if e == nil {
+		return domain.NewTranscript()
+	}
+	return c.remove(e).t
+}
+
+// put keeps a transcript. The one that was put longest ago makes room when there is none.
+func (c *cache) put(ref domain.SessionRef, t *domain.Transcript) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.find == nil {
+		c.find = map[domain.SessionRef]*list.Element{}
+	}
+	if e := c.find[ref]; e != nil {
+		c.remove(e)
+	}
+	c.find[ref] = c.order.PushFront(&cached{ref, t})
+	c.events += int(t.Head())
+	for c.events > cacheEvents && c.order.Len() > 1 {
+		c.remove(c.order.Back())
+	}
+}
+
+func (c *cache) remove(e *list.Element) *cached {
+	kept := c.order.Remove(e).(*cached)
+	delete(c.find, kept.ref)
+	c.events -= int(kept.t.Head())
+	return kept
+}
