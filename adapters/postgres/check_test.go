@@ -2,9 +2,12 @@ package postgres_test
 
 import (
 	"errors"
+	"net"
 	"net/url"
 	"strings"
 	"testing"
+
+	"github.com/jackc/pgx/v5/pgproto3"
 
 	"github.com/keel-agent/keel/adapters/postgres"
 	"github.com/keel-agent/keel/ports"
@@ -45,6 +48,45 @@ func TestOpenReportsAnUnreachableServer(t *testing.T) {
 	_, err := postgres.Open(t.Context(), postgres.Config{URL: "postgres://keel@127.0.0.1:1/keel"})
 	if !errors.Is(err, ports.ErrUnavailable) {
 		t.Fatalf("error %v", err)
+	}
+}
+
+// K40: behind a pooler, a mode that cannot work is refused with the setting that helps.
+func TestOpenRefusesAModeThatDoesNotSuitAPooler(t *testing.T) {
+	p, through := newProxy(t, serverURL(t))
+	p.pooler = true
+	for _, mode := range execModes {
+		_, err := postgres.Open(t.Context(), postgres.Config{URL: with(t, through, "default_query_exec_mode", mode)})
+		if mode == "describe_exec" != errors.Is(err, postgres.ErrPooler) {
+			t.Errorf("%s: error %v", mode, err)
+		}
+	}
+}
+
+// A pooler that does not know a startup parameter says so before anything else.
+func TestOpenRefusesAPoolerThatRefusesIt(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			back := pgproto3.NewBackend(conn, conn)
+			if _, err := back.ReceiveStartupMessage(); err == nil {
+				back.Send(&pgproto3.ErrorResponse{Severity: "FATAL", Code: "08P01", Message: "unsupported startup parameter: jit"})
+				_ = back.Flush()
+			}
+			_ = conn.Close()
+		}
+	}()
+	_, err = postgres.Open(t.Context(), postgres.Config{URL: "postgres://keel@" + l.Addr().String() + "/keel?sslmode=disable"})
+	if !errors.Is(err, postgres.ErrPooler) || !strings.Contains(err.Error(), "default_query_exec_mode") || !strings.Contains(err.Error(), "jit") {
+		t.Errorf("error %v", err)
 	}
 }
 

@@ -21,6 +21,8 @@ const (
 	final fate = iota
 	// again: nothing was written and the next try may succeed.
 	again
+	// moved: nothing was written; the session changed since it was read.
+	moved
 	// stale: nothing was written; a prepared statement no longer fits the schema.
 	stale
 	// unreachable: nothing was written; the server cannot be reached or takes no writes.
@@ -38,7 +40,7 @@ func fateOf(err error, closed bool) fate {
 	case errors.As(err, &refusal), errors.Is(err, ports.ErrProcessDead), errors.Is(err, ports.ErrUnavailable):
 		return final
 	case errors.Is(err, errMoved):
-		return again
+		return moved
 	case errors.As(err, &server):
 		return fateOfCode(server.Code)
 	case errors.As(err, &connect), pgconn.SafeToRetry(err):
@@ -56,12 +58,14 @@ func fateOfCode(code string) fate {
 		return again
 	case "0A000", "26000": // cached plan must not change result type, unknown prepared statement
 		return stale
-	case "57P01", "57P02", "57P05": // terminated while it worked
+	case "57P01", "57P02", "57P05", "25P03": // terminated while it worked
 		return lost
-	case "57P03", "25006": // starting up or shutting down, read-only
+	case "57P03", "25006", "57014": // starting up or shutting down, read-only, out of time
 		return unreachable
 	}
 	switch {
+	case code == "08P01": // protocol violation: a pooler that does not suit
+		return final
 	case strings.HasPrefix(code, "08"): // connection exception
 		return lost
 	case strings.HasPrefix(code, "53"): // out of connections, disk or memory

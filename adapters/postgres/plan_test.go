@@ -38,7 +38,7 @@ type statement struct {
 func hotStatements() map[string]statement {
 	all := map[string]statement{
 		"propose": {proposeText, 2}, "claim views": {claimViewsText, 1}, "renew": {renewText, 2},
-		"orphans": {orphansText, 0}, "events": {eventsText, 4},
+		"orphans": {orphansText, 0}, "events": {eventsText, 4}, "heads": {headsText, 2},
 	}
 	for name, needs := range map[string]domain.Needs{
 		"view": {}, "view of run": {Run: "r"}, "view with event": {Key: "k"}, "view with calls": {Run: "r", Key: "k", Calls: []string{"c"}},

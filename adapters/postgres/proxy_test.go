@@ -15,6 +15,7 @@ type proxy struct {
 	t        testing.TB
 	listener net.Listener
 	server   string
+	pooler   bool // makes up process ids, as a pooler does
 
 	mu     sync.Mutex
 	needle []byte // nil while not armed
@@ -124,6 +125,9 @@ func (p *proxy) carry(client, server net.Conn) {
 			close(tr.done)
 			<-tr.release
 			return
+		}
+		if key := bytes.Index(b[:n], []byte("K\x00\x00\x00\x0c")); p.pooler && key >= 0 {
+			b[key+8] ^= 1
 		}
 		if _, werr := client.Write(b[:n]); err != nil || werr != nil {
 			return

@@ -16,7 +16,7 @@ const (
 	resolveTimeout = 10 * time.Second
 
 	againLimit       = 8
-	staleLimit       = 2
+	staleLimit       = 3
 	unreachableLimit = 3
 )
 
@@ -45,6 +45,9 @@ func (s *Store) loop(ctx context.Context, try func(ctx context.Context) (sent bo
 			ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), resolveTimeout)
 			defer cancel()
 		}
+		if ctx.Err() != nil {
+			return translate(ctx, err, f)
+		}
 		wait, more := s.plan(f, tries, resolving)
 		if !more || !sleep(ctx, wait) {
 			return translate(ctx, err, f)
@@ -71,6 +74,8 @@ func (s *Store) plan(f fate, tries map[fate]int, resolving bool) (wait time.Dura
 	switch f {
 	case again:
 		return pause(time.Millisecond, n-1), n < againLimit
+	case moved:
+		return 0, n < againLimit
 	case stale:
 		s.log.Warn("prepared statements no longer fit the schema; dropping them")
 		s.pool.Reset()

@@ -21,8 +21,9 @@ const connectTimeout = 5 * time.Second
 
 // Config says how to reach the database.
 type Config struct {
-	// URL is the connection string. Its default_query_exec_mode is honoured: anything but cache_statement suits a
-	// pooler in transaction mode.
+	// URL is the connection string. Its default_query_exec_mode is honoured. The default, cache_statement, and
+	// describe_exec need connections of their own; exec, cache_describe and simple_protocol also work through a pooler
+	// in transaction mode.
 	URL string
 
 	// MaxConns bounds the pool; 0 leaves it to the URL's pool_max_conns, else to pgx's default. One is enough.
@@ -49,9 +50,11 @@ type Store struct {
 
 var _ ports.Ledger = (*Store)(nil)
 
-// Open connects to the database and checks that it is fit: it returns an error that names the setting at fault when
-// the server could lose committed events or has another encoding than UTF8 (unless cfg.AllowUnsafe), and
-// ports.ErrUnavailable when it cannot be reached. It does not migrate. The caller closes the store.
+// Open connects to the database and checks that it is fit. It does not migrate. The caller closes the store.
+//
+// It returns ErrUnsafe, naming the setting at fault, when the server could lose committed events or has another encoding
+// than UTF8 (unless cfg.AllowUnsafe); ErrPooler when the query execution mode does not suit what stands between; and
+// ports.ErrUnavailable when the server cannot be reached.
 func Open(ctx context.Context, cfg Config) (*Store, error) {
 	pc, err := poolConfig(cfg)
 	if err != nil {
