@@ -1,6 +1,7 @@
 package domain_test
 
 import (
+	"math"
 	"strings"
 	"testing"
 
@@ -175,4 +176,10 @@ func TestSummaryPayload(t *testing.T) {
 		`"tokens":{"input":5,"output":0,"cacheRead":1},"toolTimings":[{"toolCallId":"c1","name":"sh","durationMs":3},`+
 		`{"toolCallId":"c2","durationMs":0,"isError":true}],"context":{"messages":4},"error":"e"}`,
 		fx.Events[0].Payload.String())
+}
+
+func TestUsageSumsStopAtTheLargestNumber(t *testing.T) {
+	huge := &domain.Usage{Input: math.MaxInt64, Output: 1}
+	sum := huge.Add(huge)
+	require.Equal(t, domain.Usage{Input: math.MaxInt64, Output: 2}, *sum)
 }

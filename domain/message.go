@@ -1,5 +1,7 @@
 package domain
 
+import "math"
+
 // StopReason says why a model's answer ended (protocol.md §8).
 type StopReason string
 
@@ -54,20 +56,27 @@ type Usage struct {
 	Reasoning  int64 `json:"reasoning,omitempty"`
 }
 
-// Add returns the sum of u and v; nil counts as nothing.
+// Add returns the sum of u and v; nil counts as nothing. Counts that no number can hold stop at the largest.
 func (u *Usage) Add(v *Usage) *Usage {
 	if v == nil {
 		return u
 	}
 	sum := *v
 	if u != nil {
-		sum.Input += u.Input
-		sum.Output += u.Output
-		sum.CacheRead += u.CacheRead
-		sum.CacheWrite += u.CacheWrite
-		sum.Reasoning += u.Reasoning
+		sum.Input = addCount(u.Input, v.Input)
+		sum.Output = addCount(u.Output, v.Output)
+		sum.CacheRead = addCount(u.CacheRead, v.CacheRead)
+		sum.CacheWrite = addCount(u.CacheWrite, v.CacheWrite)
+		sum.Reasoning = addCount(u.Reasoning, v.Reasoning)
 	}
 	return &sum
+}
+
+func addCount(a, b int64) int64 {
+	if a > math.MaxInt64-b {
+		return math.MaxInt64
+	}
+	return a + b
 }
 
 // Role says whose voice a model-facing message is.

@@ -175,14 +175,15 @@ func appendStrict(dst, raw []byte) ([]byte, error) {
 	return text, nil
 }
 
-// tooDeep reports whether raw nests deeper than MaxDepth, as far as it is JSON at all.
-func tooDeep(raw []byte) bool {
-	if bytes.Count(raw, []byte{'{'})+bytes.Count(raw, []byte{'['}) <= MaxDepth {
-		return false
-	}
-	depth, quoted := 0, false
-	for i := 0; i < len(raw); i++ {
-		switch c := raw[i]; {
+// MaxArgumentDepth is how deep the arguments of a tool call may nest: they stand three levels down in the payload of
+// their message.
+const MaxArgumentDepth = MaxDepth - 3
+
+// Depth returns how deep strict JSON text nests: 0 for a scalar, 1 for {}.
+func Depth(text string) int {
+	depth, deepest, quoted := 0, 0, false
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
 		case c == '"':
 			quoted = !quoted
 		case quoted:
@@ -190,14 +191,21 @@ func tooDeep(raw []byte) bool {
 				i++
 			}
 		case c == '{' || c == '[':
-			if depth++; depth > MaxDepth {
-				return true
-			}
+			depth++
+			deepest = max(deepest, depth)
 		case c == '}' || c == ']':
 			depth--
 		}
 	}
-	return false
+	return deepest
+}
+
+// tooDeep reports whether raw nests deeper than MaxDepth, as far as it is JSON at all.
+func tooDeep(raw []byte) bool {
+	if bytes.Count(raw, []byte{'{'})+bytes.Count(raw, []byte{'['}) <= MaxDepth {
+		return false
+	}
+	return Depth(string(raw)) > MaxDepth
 }
 
 func validPrefix(raw []byte) int {

@@ -19,9 +19,26 @@ type Ledger interface {
 	Do(ctx context.Context, ref domain.SessionRef, cmd domain.Command) (domain.Outcome, error)
 
 	// Events returns at most limit committed events with seq > after, ascending and without gaps. What it returns is a
-	// complete prefix of what follows after: an event with a lower seq never appears later. It returns
-	// domain.ErrNotFound when the session does not exist in this tenant. limit must be positive.
+	// complete prefix of what follows after: an event with a lower seq never appears later. It stops early when the
+	// payloads exceed PageBytes together, after one event at least; IsLastPage tells. It returns domain.ErrNotFound when the session does not exist in this tenant. limit must be
+	// positive.
 	Events(ctx context.Context, ref domain.SessionRef, after domain.Seq, limit int) ([]domain.Event, error)
+}
+
+// PageBytes bounds what Ledger.Events returns at a time: the payload that exceeds it is the last one.
+const PageBytes = 1 << 20
+
+// IsLastPage reports whether a page that Ledger.Events returned for limit ended where the ledger did.
+func IsLastPage(page []domain.Event, limit int) bool {
+	return len(page) < limit && !overPageBytes(page)
+}
+
+func overPageBytes(page []domain.Event) bool {
+	bytes := 0
+	for _, e := range page {
+		bytes += len(e.Payload.String())
+	}
+	return bytes > PageBytes
 }
 
 // Commit is what a store tells its Notifier after a command became durable.

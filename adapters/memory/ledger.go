@@ -114,5 +114,10 @@ func (s *Store) Events(ctx context.Context, ref domain.SessionRef, after domain.
 		return nil, domain.ErrNotFound
 	}
 	rest := r.events[min(max(after, 0), r.row.HeadSeq):]
-	return slices.Clone(rest[:min(len(rest), max(limit, 0))]), nil
+	page, bytes := 0, 0
+	for page < min(len(rest), limit) && bytes <= ports.PageBytes {
+		bytes += len(rest[page].Payload.String())
+		page++
+	}
+	return slices.Clone(rest[:page]), nil
 }

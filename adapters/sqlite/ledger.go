@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"errors"
 
 	"github.com/keel-agent/keel/adapters/sqlstore"
 	"github.com/keel-agent/keel/domain"
@@ -74,17 +75,27 @@ var eventsText = "SELECT " + sqlstore.Columns("e", (&sqlstore.EventRow{}).Fields
 
 const knownText = "SELECT 1 FROM sessions WHERE tenant_id = ?1 AND session_id = ?2"
 
+// errPageFull ends the reading of a page.
+var errPageFull = errors.New("the page is full")
+
 // Events implements ports.Ledger.
 func (s *Store) Events(ctx context.Context, ref domain.SessionRef, after domain.Seq, limit int) ([]domain.Event, error) {
 	var events []domain.Event
 	err := s.reading(ctx, func(q querier) error {
+		bytes := 0
 		var row sqlstore.EventRow
 		args := []any{ref.Tenant, ref.Session, int64(after), max(limit, 0)}
 		err := each(q, eventsText, args, sqlstore.Dests(nil, row.Fields()), func() error {
 			e, err := row.Event()
 			events = append(events, e)
+			if bytes += len(e.Payload.String()); err == nil && bytes > ports.PageBytes {
+				err = errPageFull
+			}
 			return err
 		})
+		if errors.Is(err, errPageFull) {
+			return nil
+		}
 		if err != nil || len(events) > 0 {
 			return err
 		}

@@ -183,7 +183,7 @@ func (a *attempt) sync() error {
 				return fmt.Errorf("event %d: %w", e.Seq, err)
 			}
 		}
-		if len(events) < pageSize {
+		if ports.IsLastPage(events, pageSize) {
 			return nil
 		}
 	}

@@ -31,6 +31,7 @@ func TestLedger(t *testing.T, open Open) {
 		{"gapless under load", gaplessUnderLoad},
 		{"contexts end", contextsEnd},
 		{"reading", reading},
+		{"page bytes", pageBytes},
 		{"payloads byte for byte", payloadFidelity},
 		{"ids byte for byte", idFidelity},
 		{"large payloads", largePayloads},

@@ -3,12 +3,14 @@ package portstest
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/keel-agent/keel/domain"
+	"github.com/keel-agent/keel/ports"
 )
 
 // gaplessUnderLoad: eight clients and one owner write while readers follow: every reader sees each seq once, in order,
@@ -134,4 +136,23 @@ func reading(e *env) {
 	require.Equal(e, []domain.Seq{5}, seqs(4, 1))
 	require.Empty(e, seqs(5, 10))
 	require.Empty(e, seqs(1<<40, 10))
+}
+
+// pageBytes: a page ends with the payload that exceeds PageBytes, and says so by its size alone.
+func pageBytes(e *env) {
+	ref := e.session()
+	const size = ports.PageBytes * 2 / 5
+	for range 5 {
+		in := e.input(strings.Repeat("x", size))
+		e.do(ref, in)
+	}
+	first, err := e.Ledger.Events(e.ctx, ref, 0, 100)
+	require.NoError(e, err)
+	require.Len(e, first, 3)
+	require.False(e, ports.IsLastPage(first, 100))
+	rest, err := e.Ledger.Events(e.ctx, ref, 3, 100)
+	require.NoError(e, err)
+	require.Len(e, rest, 2)
+	require.True(e, ports.IsLastPage(rest, 100))
+	require.False(e, ports.IsLastPage(rest, 2))
 }

@@ -102,14 +102,14 @@ func (d *decoder) chunk(data []byte) (life, error) {
 	}
 	d.calls.round++
 	l := ping
+	before := d.size
 	for _, raw := range list(c.Choices) {
-		ours, err := d.take(read[choice](raw))
-		if err != nil {
+		if err := d.take(read[choice](raw)); err != nil {
 			return ping, err
 		}
-		if ours {
-			l = alive
-		}
+	}
+	if d.size > before {
+		l = alive
 	}
 	if d.size > maxReply {
 		return ping, malformed("the answer is larger than this server reads")
@@ -124,27 +124,27 @@ func malformed(why string) error {
 	return &ports.ProviderError{Class: ports.Retryable, Code: "malformed_stream", Message: why}
 }
 
-// take reads one choice. Only the first one that an answer names is read; ours tells whether c is it.
-func (d *decoder) take(c choice) (ours bool, err error) {
+// take reads one choice. Only the first one that an answer names is read.
+func (d *decoder) take(c choice) error {
 	if index, ok := wire.Int(c.Index); ok {
 		if d.choice == nil {
 			d.choice = &index
 		}
 		if *d.choice != index {
-			return false, nil
+			return nil
 		}
 	}
 	if wire.IsError(c.Error) {
-		return true, wire.ErrorValue(c.Error).Error()
+		return wire.ErrorValue(c.Error).Error()
 	}
 	body := c.Delta
 	if wire.IsNull(body) && len(d.parts) == 0 {
 		body = c.Message
 	}
 	if err := d.delta(read[delta](body)); err != nil {
-		return true, err
+		return err
 	}
-	return true, d.end(wire.String(c.FinishReason))
+	return d.end(wire.String(c.FinishReason))
 }
 
 func (d *decoder) delta(m delta) error {

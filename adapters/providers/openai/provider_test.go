@@ -307,6 +307,8 @@ func TestSilence(t *testing.T) {
 		"comments":                    {[]string{": ping\n\n"}, 10 * time.Second, "idle"},
 		"chunks without choices":      {[]string{`data: {"choices":[]}` + "\n\n"}, 10 * time.Second, "idle"},
 		"chunks of another choice":    {[]string{piece, `data: {"choices":[{"index":1,"delta":{"content":"x"}}]}` + "\n\n"}, 13 * time.Second, "idle"},
+		"empty deltas":                {[]string{`data: {"choices":[{"index":0,"delta":{}}]}` + "\n\n"}, 10 * time.Second, "idle"},
+		"empty text and role":         {[]string{`data: {"choices":[{"index":0,"delta":{"role":"assistant","content":""}}]}` + "\n\n"}, 10 * time.Second, "idle"},
 		"silence after some life":     {[]string{piece, piece, ": ping\n\n"}, 16 * time.Second, "idle"},
 		"no end behind a good finish": {[]string{piece, openaitest.Event(openaitest.Finish("stop")), ": ping\n\n"}, 9 * time.Second, ""},
 	} {

@@ -11,7 +11,7 @@ const noArguments = "{}"
 
 // FinishArguments sorts the joined argument text of a complete tool call. Exactly one JSON object is returned as
 // arguments, compact and with every value as the model spelled it; nothing at all and null mean the empty object.
-// Anything else (text cut off, an object sent twice, a duplicate key, another kind of value) is returned unchanged as
+// Anything else (text cut off, an object sent twice, a duplicate key, too deep, another kind of value) is returned unchanged as
 // raw, and such a call must never run.
 func FinishArguments(text string) (arguments, raw string) {
 	switch strings.Trim(text, " \t\r\n") {
@@ -19,7 +19,7 @@ func FinishArguments(text string) (arguments, raw string) {
 		return noArguments, ""
 	}
 	p, err := domain.ParsePayload([]byte(text), math.MaxInt)
-	if err != nil {
+	if err != nil || domain.Depth(p.String()) > domain.MaxArgumentDepth {
 		return "", text
 	}
 	return p.String(), ""
