@@ -1,0 +1,81 @@
+module github.com/keel-agent/keel/bench
+
+go 1.26.0
+
+require (
+	github.com/dbos-inc/dbos-transact-golang v1.8.0
+	github.com/jackc/pgx/v5 v5.13.0
+	github.com/keel-agent/keel/adapters/memory v0.0.0
+	github.com/keel-agent/keel/adapters/postgres v0.0.0
+	github.com/keel-agent/keel/adapters/sqlite v0.0.0
+	github.com/keel-agent/keel/adapters/sqlstore v0.0.0
+	github.com/keel-agent/keel/app v0.0.0
+	github.com/keel-agent/keel/domain v0.0.0
+	github.com/keel-agent/keel/ports v0.0.0
+	github.com/riverqueue/river v0.51.2
+	github.com/riverqueue/river/riverdriver/riverpgxv5 v0.51.2
+	go.uber.org/zap v1.28.0
+	modernc.org/sqlite v1.62.0
+)
+
+require (
+	github.com/dustin/go-humanize v1.1.0 // indirect
+	github.com/go-json-experiment/json v1.27.2 // indirect
+	github.com/google/jsonschema-go v0.4.3 // indirect
+	github.com/google/uuid v1.6.0 // indirect
+	github.com/gorilla/mux v1.8.1 // indirect
+	github.com/jackc/pgerrcode v0.0.0-20250907135507-afb5586c32a6 // indirect
+	github.com/jackc/pgpassfile v1.0.0 // indirect
+	github.com/jackc/pgservicefile v0.0.0-20240606120523-5a60cdf6a761 // indirect
+	github.com/jackc/puddle/v2 v2.2.3 // indirect
+	github.com/jinzhu/inflection v1.0.0 // indirect
+	github.com/keel-agent/keel/adapters/httpapi v0.0.0 // indirect
+	github.com/keel-agent/keel/adapters/providers v0.0.0 // indirect
+	github.com/keel-agent/keel/adapters/sse v0.0.0 // indirect
+	github.com/keel-agent/keel/adapters/tools v0.0.0 // indirect
+	github.com/mattn/go-isatty v0.0.24 // indirect
+	github.com/mfridman/interpolate v0.2.0 // indirect
+	github.com/ncruces/go-strftime v1.1.0 // indirect
+	github.com/pressly/goose/v3 v3.30.1 // indirect
+	github.com/puzpuzpuz/xsync/v3 v3.5.1 // indirect
+	github.com/remyoudompheng/bigfft v0.0.0-20230129092748-24d4a6f8daec // indirect
+	github.com/riverqueue/river/riverdriver v0.51.2 // indirect
+	github.com/riverqueue/river/rivershared v0.51.2 // indirect
+	github.com/riverqueue/river/rivertype v0.51.2 // indirect
+	github.com/robfig/cron/v3 v3.0.1 // indirect
+	github.com/sethvargo/go-retry v0.5.0 // indirect
+	github.com/tidwall/gjson v1.20.0 // indirect
+	github.com/tidwall/match v1.2.0 // indirect
+	github.com/tidwall/pretty v1.2.1 // indirect
+	github.com/tidwall/sjson v1.2.5 // indirect
+	github.com/tmaxmax/go-sse v0.12.0 // indirect
+	github.com/tmthrgd/go-hex v0.0.0-20190904060850-447a3041c3bc // indirect
+	github.com/uptrace/bun v1.3.0 // indirect
+	github.com/uptrace/bun/dialect/pgdialect v1.3.0 // indirect
+	github.com/uptrace/bun/dialect/sqlitedialect v1.3.0 // indirect
+	github.com/vmihailenco/msgpack/v5 v5.4.1 // indirect
+	github.com/vmihailenco/tagparser/v2 v2.0.0 // indirect
+	go.uber.org/dig v1.19.0 // indirect
+	go.uber.org/fx v1.24.0 // indirect
+	go.uber.org/multierr v1.11.0 // indirect
+	golang.org/x/sync v0.25.0 // indirect
+	golang.org/x/sys v0.50.0 // indirect
+	golang.org/x/text v0.44.0 // indirect
+	modernc.org/libc v1.80.2 // indirect
+	modernc.org/mathutil v1.7.1 // indirect
+	modernc.org/memory v1.12.1 // indirect
+)
+
+replace (
+	github.com/keel-agent/keel/adapters/httpapi => ../adapters/httpapi
+	github.com/keel-agent/keel/adapters/memory => ../adapters/memory
+	github.com/keel-agent/keel/adapters/postgres => ../adapters/postgres
+	github.com/keel-agent/keel/adapters/providers => ../adapters/providers
+	github.com/keel-agent/keel/adapters/sqlite => ../adapters/sqlite
+	github.com/keel-agent/keel/adapters/sqlstore => ../adapters/sqlstore
+	github.com/keel-agent/keel/adapters/sse => ../adapters/sse
+	github.com/keel-agent/keel/adapters/tools => ../adapters/tools
+	github.com/keel-agent/keel/app => ../app
+	github.com/keel-agent/keel/domain => ../domain
+	github.com/keel-agent/keel/ports => ../ports
+)
