@@ -101,7 +101,7 @@ func openPostgres(c Config, f *fanout, lc fx.Lifecycle, log *zap.Logger) (store,
 	}
 	f.add(bus)
 	s, err := postgres.Open(ctx, postgres.Config{
-		URL: c.Store, MaxConns: c.MaxConns, AllowUnsafe: c.AllowUnsafePostgres, Notifier: f, Logger: log,
+		URL: c.Store, MaxConns: c.maxConns(), AllowUnsafe: c.AllowUnsafePostgres, Notifier: f, Logger: log,
 	})
 	if err != nil {
 		bus.Close()

@@ -3,6 +3,9 @@ package app
 import (
 	"context"
 	"errors"
+	"os"
+	"os/signal"
+	"syscall"
 	"time"
 
 	"go.uber.org/dig"
@@ -59,20 +62,29 @@ func (q quietEvents) LogEvent(e fxevent.Event) {
 	}
 }
 
-// RunToEnd starts a, waits for SIGINT, SIGTERM or a failure, and stops it. It returns nil after an orderly end.
+// RunToEnd starts a, waits for SIGINT, SIGTERM or a failure, and stops it. It returns nil after an orderly end. A signal
+// that comes while it starts is not lost either.
 func RunToEnd(a *fx.App) error {
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	defer signal.Stop(signals)
 	start, cancel := context.WithTimeout(context.Background(), a.StartTimeout())
 	defer cancel()
 	if err := a.Start(start); err != nil {
 		return dig.RootCause(err)
 	}
-	end := <-a.Wait()
+	exitCode := 0
+	select {
+	case <-signals:
+	case end := <-a.Wait():
+		exitCode = end.ExitCode
+	}
 	stop, cancelStop := context.WithTimeout(context.Background(), a.StopTimeout())
 	defer cancelStop()
 	if err := a.Stop(stop); err != nil {
 		return err
 	}
-	if end.ExitCode != 0 {
+	if exitCode != 0 {
 		return errors.New("the server failed; the log says why")
 	}
 	return nil

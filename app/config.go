@@ -60,6 +60,17 @@ func (c Config) storeScheme() (kind, path string, err error) {
 	return "", "", fmt.Errorf("--store %q: want sqlite:PATH, postgres://… or memory:", c.Store)
 }
 
+// defaultMaxConns lets enough commands wait for the disk at once. It is well below what servers allow by default.
+const defaultMaxConns = 24
+
+// maxConns is the size of the Postgres pool; 0 when the URL says it.
+func (c Config) maxConns() int {
+	if c.MaxConns == 0 && !strings.Contains(c.Store, "pool_max_conns=") {
+		return defaultMaxConns
+	}
+	return c.MaxConns
+}
+
 // maxBody is the largest request: a payload and what may stand around it. 0 means the API's default.
 func (c Config) maxBody() int64 {
 	if c.MaxPayload == 0 {

@@ -22,7 +22,7 @@ type serveFlags struct {
 	AllowedHosts []string `help:"Host names that requests may use beside the loopback ones, * for any; when the server listens beyond loopback, any is the default." env:"KEEL_ALLOWED_HOSTS" placeholder:"HOST"`
 
 	AllowUnsafePostgres bool `help:"Serve although Postgres may lose or mangle what it acknowledges." env:"KEEL_ALLOW_UNSAFE_POSTGRES"`
-	MaxConns            int  `help:"Postgres connections of the pool; 0 for a default." env:"KEEL_MAX_CONNS"`
+	MaxConns            int  `help:"Postgres connections of the pool; 24, or pool_max_conns of the URL, when 0." env:"KEEL_MAX_CONNS"`
 	MaxPayload          int  `help:"Bytes of one event's payload." default:"1048576" env:"KEEL_MAX_PAYLOAD"`
 
 	Workers    int           `help:"Attempts at a time." default:"64" env:"KEEL_WORKERS"`
