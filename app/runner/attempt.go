@@ -88,11 +88,20 @@ type permanent struct{ error }
 
 func (p permanent) Unwrap() error { return p.error }
 
-// keep leaves the transcript for the next attempt of the session in this process.
+// keep leaves the transcript for the next attempt of the session in this process. This one must not use it any more.
 func (a *attempt) keep() {
 	if a.whole {
 		a.r.cache.put(a.ref, a.t)
 	}
+	a.t, a.whole = nil, false
+}
+
+// end carries out the command that ends the attempt. The next one may begin before it has returned.
+func (a *attempt) end(cmd domain.Command) (domain.Outcome, error) {
+	a.keep()
+	return retried(a, func(ctx context.Context) (domain.Outcome, error) {
+		return a.r.Ledger.Do(ctx, a.ref, cmd)
+	})
 }
 
 // guarded plays the attempt and turns a panic into a failure of it.
@@ -255,7 +264,7 @@ func (a *attempt) settle(v verdict) {
 		Backoff:   domain.Backoff(a.claim.Run.Attempts, a.r.IDs.Jitter(), v.retryAfter),
 		Presented: a.presented, Budget: a.r.cfg.Budget, NewRun: a.r.IDs.New(),
 	}
-	out, err := a.do(cmd)
+	out, err := a.end(cmd)
 	if err != nil {
 		a.log.Warn("could not settle", zap.Error(err))
 		return
@@ -267,7 +276,7 @@ func (a *attempt) settle(v verdict) {
 }
 
 func (a *attempt) handBack() {
-	if _, err := a.do(domain.HandBack{Run: a.claim.Run.ID, Token: a.token}); err != nil {
+	if _, err := a.end(domain.HandBack{Run: a.claim.Run.ID, Token: a.token}); err != nil {
 		a.log.Warn("could not hand back", zap.Error(err))
 		return
 	}

@@ -19,7 +19,7 @@ type Config struct {
 	Workers   int           // attempts at a time; 64
 	LeaseTTL  time.Duration // how long the process lives without a beat; 15 s
 	Heartbeat time.Duration // between beats; a third of LeaseTTL
-	Poll      time.Duration // between looks for due runs when nothing wakes; 4 s
+	Poll      time.Duration // between looks for due runs when nothing wakes; 5 s
 	BuryEvery time.Duration // between looks for dead processes; 2 s
 	Budget    int           // attempts per run; domain.DefaultBudget
 	MaxTurns  int           // provider calls per attempt; 50
@@ -30,7 +30,7 @@ func (c Config) withDefaults() Config {
 	setDefault(&c.Workers, 64)
 	setDefault(&c.LeaseTTL, 15*time.Second)
 	setDefault(&c.Heartbeat, c.LeaseTTL/3)
-	setDefault(&c.Poll, 4*time.Second)
+	setDefault(&c.Poll, 5*time.Second)
 	setDefault(&c.BuryEvery, 2*time.Second)
 	setDefault(&c.MaxTurns, 50)
 	return c

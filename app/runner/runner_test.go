@@ -302,3 +302,21 @@ func TestLaterTurnsReadOnlyWhatIsNew(t *testing.T) {
 		n.drain(time.Second)
 	})
 }
+
+// The same when the next turn begins at once, with input that arrived during the one before.
+func TestMoreInputReadsOnlyWhatIsNew(t *testing.T) {
+	play(t, func(w *world) {
+		w.script(slowly(time.Second, text("ok")))
+		n := w.start()
+		w.say("first")
+		for i := range 20 {
+			time.Sleep(time.Second / 2)
+			before := n.line.read
+			w.say(fmt.Sprint("turn ", i))
+			time.Sleep(time.Second / 2)
+			require.LessOrEqual(t, n.line.read-before, 3, "turn %d: the input, the answer that it overtook, and the end of the turn", i)
+		}
+		w.settled()
+		n.drain(time.Second)
+	})
+}
