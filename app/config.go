@@ -57,7 +57,7 @@ func (c Config) storeScheme() (kind, path string, err error) {
 	case strings.HasPrefix(c.Store, "sqlite:") && len(c.Store) > len("sqlite:"):
 		return storeSQLite, strings.TrimPrefix(c.Store, "sqlite:"), nil
 	}
-	return "", "", fmt.Errorf("--store %q: want sqlite:PATH, postgres://… or memory:", c.Store)
+	return "", "", fmt.Errorf("--store %q: want memory:, postgres://… or sqlite:PATH", c.Store)
 }
 
 // defaultMaxConns lets enough commands wait for the disk at once. It is well below what servers allow by default.

@@ -16,6 +16,7 @@ type Transcript struct {
 	entries []Entry
 	waiting []waitingInput // inputs not placed yet, ascending
 	turn    map[Seq]*turnInput
+	rounds  int                  // assistant messages of the current turn, failed ones too
 	calls   map[string]callPlace // open calls
 
 	base    modelContext // what entries[:settled] say to a model; they change no more
@@ -75,12 +76,16 @@ func (t *Transcript) Apply(e Event) error {
 	case Compaction:
 		t.compact(said.summary)
 	case RunFinished:
+		if t.TurnInputs == nil {
+			t.rounds = 0
+		}
 		t.forget()
 	}
 	return nil
 }
 
 func (t *Transcript) answer(seq Seq, m Assistant, legacy Seq) {
+	t.rounds++
 	for _, s := range m.InputSeqs {
 		if in := t.turn[s]; in != nil {
 			in.answers++
@@ -166,12 +171,15 @@ func (t *Transcript) forget() {
 
 // Selection returns the selection in force for a request that presents the inputs of p, and how many assistant
 // messages (failed ones too) the ledger holds for the input that brought it. Without any selection, the count is that
-// of the input that was presented most often.
+// of the input that was presented most often; without any input, that of the turn.
 func (t *Transcript) Selection(p Presented) (selection string, answers int) {
 	for _, s := range slices.Backward(p.Seqs) {
 		if in := t.turn[s]; in != nil && in.selection != "" {
 			return in.selection, in.answers
 		}
+	}
+	if len(p.Seqs) == 0 {
+		return "", t.rounds
 	}
 	for _, s := range p.Seqs {
 		if in := t.turn[s]; in != nil {

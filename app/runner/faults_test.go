@@ -29,6 +29,26 @@ func TestCancelMidStream(t *testing.T) {
 	})
 }
 
+// A turn that goes on without any input of its own counts its calls all the same.
+func TestRunAfterCancelCountsItsCalls(t *testing.T) {
+	play(t, func(w *world) {
+		w.script(calls(`slow{"s":60}`), calls("count"), text("done"))
+		n := w.start()
+		w.say("go")
+		time.Sleep(time.Second)
+		w.cancel()
+		w.settled()
+		w.do(domain.EnsureRun{At: time.Now(), NewRun: w.ids.New()})
+		w.settled()
+		var numbers []int
+		for _, r := range w.provider.requests {
+			numbers = append(numbers, r.Turn.Call)
+		}
+		require.Equal(t, []int{0, 0, 1}, numbers)
+		n.drain(time.Second)
+	})
+}
+
 // A tool that ignores its context does not hold the settle; its late result is nowhere.
 func TestCancelMidToolDoesNotWait(t *testing.T) {
 	play(t, func(w *world) {

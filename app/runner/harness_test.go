@@ -378,6 +378,13 @@ func (l *line) losesClaim() bool {
 	return lost
 }
 
+// eventsRead is how many events were read over the line so far.
+func (l *line) eventsRead() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.read
+}
+
 func (l *line) setCut(cut bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -293,10 +293,10 @@ func TestLaterTurnsReadOnlyWhatIsNew(t *testing.T) {
 		w.script(text("ok"))
 		n := w.start()
 		for i := range 50 {
-			before := n.line.read
+			before := n.line.eventsRead()
 			w.say(fmt.Sprint("turn ", i))
 			w.settled()
-			require.LessOrEqual(t, n.line.read-before, 2, "turn %d: the input, and the end of the turn before", i)
+			require.LessOrEqual(t, n.line.eventsRead()-before, 2, "turn %d: the input, and the end of the turn before", i)
 		}
 		require.Len(t, w.provider.requests[49].Messages, 99)
 		n.drain(time.Second)
@@ -311,10 +311,10 @@ func TestMoreInputReadsOnlyWhatIsNew(t *testing.T) {
 		w.say("first")
 		for i := range 20 {
 			time.Sleep(time.Second / 2)
-			before := n.line.read
+			before := n.line.eventsRead()
 			w.say(fmt.Sprint("turn ", i))
 			time.Sleep(time.Second / 2)
-			require.LessOrEqual(t, n.line.read-before, 3, "turn %d: the input, the answer that it overtook, and the end of the turn", i)
+			require.LessOrEqual(t, n.line.eventsRead()-before, 3, "turn %d: the input, the answer that it overtook, and the end of the turn", i)
 		}
 		w.settled()
 		n.drain(time.Second)

@@ -143,8 +143,7 @@ func (a *attempt) fail(req request, reply ports.Reply, fault error) (verdict, er
 	if reply.StopReason == domain.StopLength {
 		v.stopReason = domain.StopLength
 	}
-	var pe *ports.ProviderError
-	if errors.As(fault, &pe) {
+	if pe, ok := errors.AsType[*ports.ProviderError](fault); ok {
 		v.retryAfter = pe.RetryAfter
 		if pe.Class != ports.Retryable || pe.RetryAfter > domain.MaxRetryAfter {
 			v.result = domain.Permanent

@@ -2,6 +2,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 
@@ -16,8 +17,10 @@ type cli struct {
 	Version kong.VersionFlag `help:"Print the version and leave."`
 
 	Serve     serveCmd   `cmd:"" help:"Serve the API and run agents."`
+	Chat      chatCmd    `cmd:"" help:"Talk to an agent in the terminal."`
 	Events    eventsCmd  `cmd:"" help:"Read a session's ledger."`
 	Migrate   migrateCmd `cmd:"" help:"Bring a store's schema up to date."`
+	Verify    verifyCmd  `cmd:"" help:"Check that a store's rows say what its ledgers say."`
 	Graph     graphCmd   `cmd:"" help:"Print how the parts of the server are wired, in DOT."`
 	VersionOf versionCmd `cmd:"" name:"version" help:"Print the version."`
 }
@@ -49,9 +52,21 @@ func run(args []string) int {
 		fmt.Fprintf(os.Stderr, "keel: %v\n(see: keel --help)\n", err)
 		return 2
 	}
-	if err := ctx.Run(); err != nil {
-		fmt.Fprintf(os.Stderr, "keel: %v\n", err)
-		return 1
+	err = ctx.Run()
+	exit := exitWith{code: 1, err: err}
+	if err == nil {
+		return 0
 	}
-	return 0
+	if errors.As(err, &exit); exit.err != nil {
+		fmt.Fprintf(os.Stderr, "keel: %v\n", exit.err)
+	}
+	return exit.code
 }
+
+// exitWith is an error with an exit code of its own. It says nothing when err is nil.
+type exitWith struct {
+	code int
+	err  error
+}
+
+func (e exitWith) Error() string { return fmt.Sprintf("exit code %d: %v", e.code, e.err) }

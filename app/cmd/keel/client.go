@@ -1,0 +1,242 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/tmaxmax/go-sse"
+
+	"github.com/keel-agent/keel/app"
+)
+
+// clientFlags say which server to talk to, and as whom.
+type clientFlags struct {
+	Server    string `help:"Base URL of the server." default:"http://127.0.0.1:8420" env:"KEEL_SERVER"`
+	Token     string `help:"Bearer token; by default the token file of a server on this machine, if there is one." env:"KEEL_TOKEN"`
+	Store     string `help:"The store of that server, to find its token file." default:"sqlite:keel.db" env:"KEEL_STORE"`
+	TokenFile string `help:"File of the token." env:"KEEL_TOKEN_FILE" placeholder:"FILE"`
+}
+
+// bearer returns the token to send, "" when none is known: the server may not want one.
+func (f clientFlags) bearer() string {
+	if f.Token != "" {
+		return f.Token
+	}
+	return app.Config{Store: f.Store, TokenFile: f.TokenFile}.ReadToken()
+}
+
+// callTimeout bounds a request whose answer is short.
+const callTimeout = 30 * time.Second
+
+// errRefused is an answer that a retry cannot mend.
+var errRefused = errors.New("the server refused")
+
+// hopeless is any other error that a retry cannot mend.
+type hopeless struct{ error }
+
+func (h hopeless) Unwrap() error        { return h.error }
+func (h hopeless) Is(target error) bool { return target == errRefused }
+
+// problem is an answer other than success.
+type problem struct {
+	status       int
+	code, detail string
+}
+
+func (p *problem) Error() string {
+	text := p.code + ": " + p.detail
+	if p.Is(errRefused) {
+		text = errRefused.Error() + ": " + text
+	}
+	return text
+}
+
+// Is reports whether a retry is no use, when it is asked about errRefused.
+func (p *problem) Is(target error) bool {
+	return target == errRefused && p.status < http.StatusInternalServerError && p.status != http.StatusTooManyRequests
+}
+
+// refusal returns the problem that the server answered with.
+func refusal(res *http.Response) error {
+	var p struct{ Code, Detail string }
+	text, _ := io.ReadAll(io.LimitReader(res.Body, 64<<10))
+	if json.Unmarshal(text, &p) != nil || p.Code == "" {
+		p.Code, p.Detail = res.Status, string(text)
+	}
+	return &problem{res.StatusCode, p.Code, p.Detail}
+}
+
+// request makes a request below /v1/sessions and returns a successful answer, whose body the caller closes.
+func (f clientFlags) request(ctx context.Context, method string, body any, query url.Values, header http.Header, path ...string) (*http.Response, error) {
+	for i := range path {
+		path[i] = url.PathEscape(path[i])
+	}
+	target, err := url.JoinPath(f.Server, append([]string{"v1/sessions"}, path...)...)
+	if err != nil {
+		return nil, hopeless{fmt.Errorf("--server: %w", err)}
+	}
+	var content io.Reader
+	if body != nil {
+		text, err := json.Marshal(body)
+		if err != nil {
+			return nil, hopeless{err}
+		}
+		content = bytes.NewReader(text)
+	}
+	if len(query) > 0 {
+		target += "?" + query.Encode()
+	}
+	req, err := http.NewRequestWithContext(ctx, method, target, content)
+	if err != nil {
+		return nil, hopeless{err}
+	}
+	if header != nil {
+		req.Header = header
+	}
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	if token := f.bearer(); token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	if res.StatusCode >= http.StatusMultipleChoices {
+		defer res.Body.Close()
+		return nil, refusal(res)
+	}
+	return res, nil
+}
+
+// call makes a request and reads its answer into out.
+func (f clientFlags) call(ctx context.Context, method string, body, out any, path ...string) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	res, err := f.request(ctx, method, body, nil, nil, path...)
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	return json.NewDecoder(res.Body).Decode(out)
+}
+
+// Pauses between tries.
+const (
+	firstPause = time.Second
+	longPause  = 15 * time.Second
+)
+
+// silence is how long a stream may be silent: the server says something every 15 s.
+const silence = time.Minute
+
+// follower reads a session's event stream and takes it up again after its last event when it ends or breaks.
+type follower struct {
+	clientFlags
+
+	session  string
+	after    int64 // the last event that was read
+	partials bool
+	once     bool // leave when the stream ends
+
+	frame  func(sse.Event) error               // is given each frame; its error ends the work
+	broken func(err error, wait time.Duration) // is told of what a new connection may mend
+}
+
+// follow works until ctx ends, or until a retry is no use.
+func (f *follower) follow(ctx context.Context) error {
+	for wait := firstPause; ; {
+		retry, err := f.stream(ctx, &wait)
+		alive := ctx.Err() == nil
+		switch {
+		case !alive:
+			return nil
+		case errors.Is(err, errRefused), f.once:
+			return err
+		case err != nil:
+			retry, wait = wait, min(2*wait, longPause)
+			f.broken(err, retry)
+		}
+		if !pause(ctx, retry) {
+			return nil
+		}
+	}
+}
+
+// pause waits and reports whether ctx is still alive.
+func pause(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
+	}
+}
+
+// stream reads one stream to its end and returns how long to wait before the next. Once there is a stream it resets wait.
+func (f *follower) stream(ctx context.Context, wait *time.Duration) (retry time.Duration, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	query, header := url.Values{"after": {strconv.FormatInt(f.after, 10)}}, http.Header{}
+	if f.partials {
+		query.Set("partials", "1")
+	}
+	if f.after > 0 {
+		header.Set("Last-Event-ID", strconv.FormatInt(f.after, 10))
+	}
+	res, err := f.request(ctx, http.MethodGet, nil, query, header, f.session, "events", "stream")
+	if err != nil {
+		return 0, err
+	}
+	defer res.Body.Close()
+	watched := &watchedReader{res.Body, time.AfterFunc(silence, cancel)}
+	defer watched.alarm.Stop()
+	*wait, retry = firstPause, firstPause
+	for e, err := range sse.Read(watched, &sse.ReadConfig{MaxEventSize: 64 << 20}) {
+		if err != nil {
+			return retry, fmt.Errorf("the stream broke: %w", err)
+		}
+		if e.Type == "drain" {
+			retry = drainWait(e.Data, retry)
+			continue
+		}
+		if err := f.frame(e); err != nil {
+			return 0, hopeless{err}
+		}
+		if seq, err := strconv.ParseInt(e.LastEventID, 10, 64); err == nil && e.Type != "partial" {
+			f.after = seq
+		}
+	}
+	return retry, nil
+}
+
+// watchedReader calls the alarm when no byte has come for too long.
+type watchedReader struct {
+	io.Reader
+	alarm *time.Timer
+}
+
+func (r *watchedReader) Read(p []byte) (int, error) {
+	n, err := r.Reader.Read(p)
+	r.alarm.Reset(silence)
+	return n, err
+}
+
+func drainWait(data string, otherwise time.Duration) time.Duration {
+	var hint struct {
+		RetryAfterMS int64 `json:"retry_after_ms"`
+	}
+	if json.Unmarshal([]byte(data), &hint) != nil || hint.RetryAfterMS <= 0 {
+		return otherwise
+	}
+	return time.Duration(hint.RetryAfterMS) * time.Millisecond
+}

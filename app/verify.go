@@ -1,0 +1,218 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/keel-agent/keel/adapters/postgres"
+	"github.com/keel-agent/keel/adapters/sqlite"
+	"github.com/keel-agent/keel/adapters/sqlstore"
+	"github.com/keel-agent/keel/domain"
+	"github.com/keel-agent/keel/ports"
+)
+
+// ErrNothingToVerify is returned by Verify for a store that it cannot check and for a session that does not exist.
+var ErrNothingToVerify = errors.New("nothing to verify")
+
+// Pages of Verify. A page of events is kept small, for each of them may be as large as a payload may be.
+const (
+	verifySessions = 500
+	verifyEvents   = 64
+	verifyStrays   = 1000
+)
+
+// Verification says what Verify checks and whom it tells.
+type Verification struct {
+	Tenant  string // only sessions of this tenant, when it is set
+	Session string // only sessions of this id, when it is set
+
+	Fault    func(ref domain.SessionRef, f domain.Fault) // is told of each fault
+	Progress func(Verified)                              // is called often
+}
+
+// Verified counts what was checked.
+type Verified struct {
+	Sessions int64 `json:"sessions"`
+	Events   int64 `json:"events"`
+	Faults   int64 `json:"faults"`
+}
+
+// Verify recomputes from the ledgers of the configured store what its rows keep of them, and compares. It writes
+// nothing and may work beside a server. An error means that it could not go on; faults of the data are none.
+func Verify(ctx context.Context, c Config, v Verification) (Verified, error) {
+	ledger, audit, done, err := openAudit(ctx, c)
+	if err != nil {
+		return Verified{}, err
+	}
+	defer done()
+	w := verifying{Verification: v, ledger: ledger, audit: audit}
+	err = w.all(ctx)
+	return w.count, err
+}
+
+func openAudit(ctx context.Context, c Config) (ports.Ledger, ports.Audit, func(), error) {
+	kind, path, err := c.storeScheme()
+	switch {
+	case err != nil:
+		return nil, nil, nil, fmt.Errorf("%w: %w", ErrNothingToVerify, err)
+	case kind == storeSQLite:
+		s, err := sqlite.OpenReadOnly(ctx, sqlite.Config{Path: path})
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		return s, s.Audit(), s.Close, nil
+	case kind == storePostgres:
+		s, err := postgres.Open(ctx, postgres.Config{URL: c.Store, MaxConns: 1, AllowUnsafe: true})
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		return s, s.Audit(), s.Close, nil
+	}
+	return nil, nil, nil, fmt.Errorf("%w: --store memory: is within its server", ErrNothingToVerify)
+}
+
+// verifying is one run of Verify.
+type verifying struct {
+	Verification
+	ledger ports.Ledger
+	audit  ports.Audit
+	count  Verified
+}
+
+func (w *verifying) wants(ref domain.SessionRef) bool {
+	return (w.Tenant == "" || ref.Tenant == w.Tenant) && (w.Session == "" || ref.Session == w.Session)
+}
+
+func (w *verifying) all(ctx context.Context) error {
+	after := domain.SessionRef{Tenant: w.Tenant}
+	for {
+		refs, err := w.audit.Refs(ctx, after, verifySessions)
+		if err != nil {
+			return err
+		}
+		for _, ref := range refs {
+			if w.wants(ref) {
+				if err := w.session(ctx, ref); err != nil {
+					return fmt.Errorf("%s/%s: %w", ref.Tenant, ref.Session, err)
+				}
+			}
+		}
+		if len(refs) < verifySessions || w.Tenant != "" && refs[len(refs)-1].Tenant != w.Tenant {
+			break
+		}
+		after = refs[len(refs)-1]
+	}
+	strays, err := w.audit.Strays(ctx, verifyStrays)
+	if err != nil {
+		return err
+	}
+	for _, ref := range strays {
+		if w.wants(ref) {
+			w.fault(ref, "session", "the row is missing, but there are events, runs or tool calls")
+		}
+	}
+	if w.Session != "" && w.count.Sessions == 0 && w.count.Faults == 0 {
+		return fmt.Errorf("%w: there is no session %q", ErrNothingToVerify, w.Session)
+	}
+	return nil
+}
+
+// session checks one session as it was at one moment: its rows are read together, and the events up to their head
+// never change.
+func (w *verifying) session(ctx context.Context, ref domain.SessionRef) error {
+	w.count.Sessions++
+	rows, err := w.audit.Rows(ctx, ref)
+	switch {
+	case errors.Is(err, domain.ErrNotFound):
+		return nil // gone since it was listed
+	case errors.Is(err, sqlstore.ErrCorrupt):
+		w.fault(ref, "rows", "%v", err)
+		return nil
+	case err != nil:
+		return err
+	}
+	s := rows.Session
+	v := domain.NewVerifier(s.LegacyWatermark)
+	last := domain.Event{CreatedAt: s.CreatedAt} // an empty ledger's head is its session's beginning
+	for last.Seq < s.HeadSeq {
+		events, err := w.ledger.Events(ctx, ref, last.Seq, int(min(verifyEvents, s.HeadSeq-last.Seq)))
+		if errors.Is(err, sqlstore.ErrCorrupt) { // what follows from the events is not known
+			w.fault(ref, "events", "%v", err)
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		for _, e := range events {
+			if e.Seq <= s.HeadSeq {
+				v.Apply(e)
+				last = e
+				w.count.Events++
+			}
+		}
+		w.tell()
+		if len(events) == 0 || events[len(events)-1].Seq > s.HeadSeq {
+			break
+		}
+	}
+	for _, f := range v.Finish(s, rows.Calls) {
+		w.report(ref, f)
+	}
+	if rows.LastSeq > s.HeadSeq {
+		w.fault(ref, "head_seq", "the row says %d, but there are events up to %d", s.HeadSeq, rows.LastSeq)
+	}
+	if !s.HeadAt.Equal(last.CreatedAt) {
+		w.fault(ref, "head_at", "the row says %v, the events give %v", s.HeadAt, last.CreatedAt)
+	}
+	w.runs(s, rows.Runs)
+	w.tell()
+	return nil
+}
+
+// runs checks that at most one run is active, that the session names it, and that it is owned if and only if it runs.
+func (w *verifying) runs(s domain.Session, runs []domain.Run) {
+	found := false
+	for _, r := range runs {
+		switch {
+		case r.ID != s.ActiveRun:
+			w.fault(s.Ref, "active_run_id", "the row says %q, but the run %q is %s", s.ActiveRun, r.ID, r.Status)
+			continue
+		case !r.Status.Active():
+			w.fault(s.Ref, "active_run_id", "the run %q is %s", r.ID, r.Status)
+		}
+		found = true
+		running := r.Status == domain.StatusRunning
+		switch {
+		case running != (r.Owner != ""):
+			w.fault(s.Ref, "runs.owner", "the run %q is %s and its owner is %q", r.ID, r.Status, r.Owner)
+		case r.Owner != s.Owner:
+			w.fault(s.Ref, "owner", "the row says %q, its run says %q", s.Owner, r.Owner)
+		case running && r.Epoch != s.Epoch:
+			w.fault(s.Ref, "epoch", "the row says %d, its run says %d", s.Epoch, r.Epoch)
+		}
+	}
+	if s.ActiveRun != "" && !found {
+		w.fault(s.Ref, "active_run_id", "there is no run %q of this session", s.ActiveRun)
+	}
+	if s.Owner != "" && !found {
+		w.fault(s.Ref, "owner", "the row says %q, but no run is active", s.Owner)
+	}
+}
+
+func (w *verifying) fault(ref domain.SessionRef, field, format string, args ...any) {
+	w.report(ref, domain.Fault{Field: field, Detail: fmt.Sprintf(format, args...)})
+}
+
+func (w *verifying) report(ref domain.SessionRef, f domain.Fault) {
+	w.count.Faults++
+	if w.Fault != nil {
+		w.Fault(ref, f)
+	}
+}
+
+func (w *verifying) tell() {
+	if w.Progress != nil {
+		w.Progress(w.count)
+	}
+}
