@@ -94,9 +94,18 @@ func (s *server) stop(ctx context.Context) error {
 	close(s.drain.streams)
 	requests, cancelRequests := context.WithTimeout(ctx, stopMargin/2)
 	defer cancelRequests()
-	if down := s.http.Shutdown(requests); down != nil {
-		err = errors.Join(err, down, s.http.Close())
-	}
+	err = errors.Join(err, s.shutdown(requests))
 	s.log.Info("drained")
 	return err
+}
+
+// shutdown lets requests end until ctx does. What then remains is cut, which is no failure of this process: a client
+// that dawdles may not decide how it ends.
+func (s *server) shutdown(ctx context.Context) error {
+	err := s.http.Shutdown(ctx)
+	if err == nil || ctx.Err() == nil {
+		return err
+	}
+	s.log.Warn("connections cut")
+	return s.http.Close()
 }

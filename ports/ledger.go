@@ -20,8 +20,8 @@ type Ledger interface {
 
 	// Events returns at most limit committed events with seq > after, ascending and without gaps. What it returns is a
 	// complete prefix of what follows after: an event with a lower seq never appears later. It stops early when the
-	// payloads exceed PageBytes together, after one event at least; IsLastPage tells. It returns domain.ErrNotFound when the session does not exist in this tenant. limit must be
-	// positive.
+	// payloads exceed PageBytes together, after one event at least; IsLastPage tells. The caller owns the page. It
+	// returns domain.ErrNotFound when the session does not exist in this tenant. limit must be positive.
 	Events(ctx context.Context, ref domain.SessionRef, after domain.Seq, limit int) ([]domain.Event, error)
 }
 

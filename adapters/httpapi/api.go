@@ -3,6 +3,7 @@ package httpapi
 import (
 	"context"
 	"net/http"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -49,6 +50,9 @@ type Config struct {
 	AllowedHosts   []string        // Host names accepted beside the loopback ones; "*" accepts any
 	MaxBody        int64           // bytes of a request body; 0 means 64 KiB above domain.DefaultMaxPayload
 	Draining       <-chan struct{} // closed when the process begins to drain; nil: never
+
+	BodyTimeout  time.Duration // for a whole request body; 30 s
+	WriteTimeout time.Duration // for a whole answer that is no stream; 1 min
 }
 
 // api holds what the handlers share.
@@ -61,6 +65,12 @@ type api struct {
 func New(cfg Config) http.Handler {
 	if cfg.MaxBody <= 0 {
 		cfg.MaxBody = domain.DefaultMaxPayload + 64<<10
+	}
+	if cfg.BodyTimeout <= 0 {
+		cfg.BodyTimeout = 30 * time.Second
+	}
+	if cfg.WriteTimeout <= 0 {
+		cfg.WriteTimeout = time.Minute
 	}
 	if cfg.Log == nil {
 		cfg.Log = zap.NewNop()

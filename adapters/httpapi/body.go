@@ -13,8 +13,50 @@ import (
 	"github.com/keel-agent/keel/domain"
 )
 
-// bodyTimeout is how long a client may take to send its body.
-const bodyTimeout = 30 * time.Second
+// lingering is how long the rest of a body that nobody read may still come, so that its sender gets to see the answer.
+const lingering = 5 * time.Second
+
+// inbound is an announced body. All of it has to come before a deadline that was set at the very beginning, whoever
+// reads it, be it net/http after the handler.
+type inbound struct {
+	io.ReadCloser
+	rc    *http.ResponseController
+	whole bool // it was read to its end
+	cut   bool // it ended early, or too late
+}
+
+// receive sets the deadline of r's body. It returns nil when r has none.
+func (a *api) receive(w http.ResponseWriter, r *http.Request) *inbound {
+	if r.ContentLength == 0 || r.Body == nil || r.Body == http.NoBody {
+		return nil
+	}
+	b := &inbound{ReadCloser: r.Body, rc: http.NewResponseController(w)}
+	_ = b.rc.SetReadDeadline(time.Now().Add(a.BodyTimeout)) // where there are none, the server's own holds
+	return b
+}
+
+func (b *inbound) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	switch {
+	case err == nil:
+	case errors.Is(err, io.EOF):
+		b.whole = true
+		_ = b.rc.SetReadDeadline(time.Time{})
+	default:
+		b.cut = true
+	}
+	return n, err
+}
+
+// left reports whether some of the body was not read.
+func (b *inbound) left() bool { return b != nil && !b.whole }
+
+// leave bounds how long net/http waits for the rest, also after a stream, which has no deadline of its own.
+func (b *inbound) leave(patience time.Duration) {
+	if b.left() && !b.cut {
+		_ = b.rc.SetReadDeadline(time.Now().Add(min(patience, lingering)))
+	}
+}
 
 // errMediaType refuses a body that is not declared as JSON, or is compressed.
 var errMediaType = &domain.Error{Code: codeUnsupportedMediaType, Detail: "the body must be application/json, not compressed"}
@@ -26,6 +68,51 @@ func (a *api) readObject(w http.ResponseWriter, r *http.Request) (domain.Payload
 		return domain.Payload{}, err
 	}
 	return domain.ParsePayload(raw, int(a.MaxBody))
+}
+
+// readEnvelope is readObject for a body that carries a payload: what stands in the member payload may be as deep as a
+// payload that comes by itself.
+func (a *api) readEnvelope(w http.ResponseWriter, r *http.Request) (domain.Payload, error) {
+	raw, err := a.readBody(w, r)
+	if err != nil {
+		return domain.Payload{}, err
+	}
+	around, payload := cutPayload(raw)
+	envelope, err := domain.ParsePayload(around, int(a.MaxBody))
+	if err != nil || payload == nil {
+		return envelope, err
+	}
+	value, err := domain.ParseValue(payload, int(a.MaxBody))
+	if err != nil {
+		return domain.Payload{}, err
+	}
+	return envelope.With("payload", value), nil
+}
+
+// cutPayload takes the values of the members payload out of an object: around has null in their place, and payload is
+// the last of them, nil when there is none. It checks nothing: around is as wrong as raw where raw is no object.
+func cutPayload(raw []byte) (around, payload []byte) {
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
+		return raw, nil
+	}
+	kept := int64(0)
+	for dec.More() {
+		name, err := dec.Token()
+		if err != nil {
+			return raw, nil
+		}
+		var value json.RawMessage
+		if dec.Decode(&value) != nil {
+			return raw, nil
+		}
+		if name == "payload" {
+			end := dec.InputOffset()
+			around = append(append(around, raw[kept:end-int64(len(value))]...), "null"...)
+			kept, payload = end, value
+		}
+	}
+	return append(around, raw[kept:]...), payload
 }
 
 // readOptional is readObject for requests that may come without a body, which counts as the empty object.
@@ -47,10 +134,7 @@ func (a *api) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	if !isJSON(r.Header) {
 		return nil, errMediaType
 	}
-	rc := http.NewResponseController(w)
-	_ = rc.SetReadDeadline(time.Now().Add(bodyTimeout)) // where there are none, the server's own holds
 	raw, err := io.ReadAll(http.MaxBytesReader(w, r.Body, a.MaxBody))
-	_ = rc.SetReadDeadline(time.Time{})
 	var tooLarge *http.MaxBytesError
 	switch {
 	case errors.As(err, &tooLarge):

@@ -21,7 +21,7 @@ func (a *api) submitInput(w http.ResponseWriter, r *http.Request, ref domain.Ses
 }
 
 func (a *api) appendEvent(w http.ResponseWriter, r *http.Request, ref domain.SessionRef) error {
-	envelope, err := a.readObject(w, r)
+	envelope, err := a.readEnvelope(w, r)
 	if err != nil {
 		return err
 	}
@@ -46,13 +46,18 @@ func (a *api) listEvents(w http.ResponseWriter, r *http.Request, ref domain.Sess
 	if err != nil {
 		return err
 	}
-	writeBytes(w, http.StatusOK, "application/json", appendPage(nil, events, cursor, more))
+	writeBytes(w, http.StatusOK, "application/json", pageJSON(events, cursor, more))
 	return nil
 }
 
-// appendPage appends {"events":[…],"cursor":…,"hasMore":…}. Each event is spelled as in its stream frame.
-func appendPage(dst []byte, events []domain.Event, cursor domain.Seq, more bool) []byte {
-	dst = append(dst, `{"events":[`...)
+// pageJSON returns {"events":[…],"cursor":…,"hasMore":…}. Each event is spelled as in its stream frame.
+func pageJSON(events []domain.Event, cursor domain.Seq, more bool) []byte {
+	const around = 200 // about what stands around a payload
+	size := around
+	for _, e := range events {
+		size += len(e.Payload.String()) + around
+	}
+	dst := append(make([]byte, 0, size), `{"events":[`...)
 	for i, e := range events {
 		if i > 0 {
 			dst = append(dst, ',')

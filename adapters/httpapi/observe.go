@@ -27,8 +27,8 @@ func exchangeOf(r *http.Request) *exchange {
 
 func requestField(r *http.Request) zap.Field { return zap.String("request", exchangeOf(r).id) }
 
-// observe stands around everything: it names the request, sets the headers of every answer, turns a panic into a
-// problem and writes the access log, at debug.
+// observe stands around everything: it names the request, bounds how long its body and its answer may take, sets the
+// headers of every answer, turns a panic into a problem and writes the access log, at debug.
 func (a *api) observe(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		begin := time.Now()
@@ -41,9 +41,15 @@ func (a *api) observe(next http.Handler) http.Handler {
 		h.Set("Cache-Control", "no-store")
 		h.Set("X-Content-Type-Options", "nosniff")
 		r = r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x))
-		rec := &recorder{ResponseWriter: w}
+		rec := &recorder{ResponseWriter: w, body: a.receive(w, r), rc: http.NewResponseController(w), timeout: a.WriteTimeout}
+		_ = rec.rc.SetWriteDeadline(time.Time{}) // that of the answer before
+		if rec.body != nil {
+			r.Body = rec.body
+		}
 		defer func() {
 			v := recover()
+			rec.body.leave(a.BodyTimeout)
+			_ = rec.rc.SetWriteDeadline(time.Now().Add(a.WriteTimeout)) // for what net/http still writes, after a stream too
 			if e := a.log.Check(zap.DebugLevel, "request"); e != nil {
 				e.Write(zap.String("request", x.id), zap.String("tenant", x.tenant), zap.String("method", r.Method),
 					zap.String("path", r.URL.Path), zap.Int("status", rec.status), zap.Int64("bytes", rec.bytes),
@@ -84,22 +90,35 @@ func isRequestID(s string) bool {
 // recorder notes what is written. Unwrap lets http.ResponseController reach the connection.
 type recorder struct {
 	http.ResponseWriter
-	status int
-	bytes  int64
+	rc      *http.ResponseController
+	timeout time.Duration
+	body    *inbound // nil: none was announced
+	status  int
+	bytes   int64
 }
 
 func (w *recorder) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 func (w *recorder) WriteHeader(status int) {
 	if w.status == 0 && status >= http.StatusOK {
-		w.status = status
+		w.begin(status)
 	}
 	w.ResponseWriter.WriteHeader(status)
 }
 
+// begin starts the time of the answer; a stream sets its own. An answer that comes before all of the body ends the
+// connection: net/http would wait for the rest before it writes.
+func (w *recorder) begin(status int) {
+	w.status = status
+	_ = w.rc.SetWriteDeadline(time.Now().Add(w.timeout))
+	if w.body.left() {
+		w.Header().Set("Connection", "close")
+	}
+}
+
 func (w *recorder) Write(b []byte) (int, error) {
 	if w.status == 0 {
-		w.status = http.StatusOK
+		w.begin(http.StatusOK)
 	}
 	n, err := w.ResponseWriter.Write(b)
 	w.bytes += int64(n)

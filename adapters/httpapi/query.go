@@ -66,6 +66,9 @@ func allDigits(s string) bool {
 	return s != ""
 }
 
+// maxMetadataFilters is how many members a list of sessions may be filtered by.
+const maxMetadataFilters = 16
+
 // sessionQuery reads the filters of a list of sessions: state, parent, and metadata[key]=value.
 func sessionQuery(r *http.Request, tenant string) (ports.SessionQuery, error) {
 	params := r.URL.Query()
@@ -85,6 +88,9 @@ func sessionQuery(r *http.Request, tenant string) (ports.SessionQuery, error) {
 			q.Metadata = map[string]string{}
 		}
 		q.Metadata[strings.TrimSuffix(key, "]")] = values[0]
+	}
+	if len(q.Metadata) > maxMetadataFilters {
+		return q, domain.ErrInvalidRequest.At("metadata").With("at most " + strconv.Itoa(maxMetadataFilters) + " filters")
 	}
 	var err error
 	q.Limit, err = limit(r)

@@ -80,7 +80,10 @@ func (l Lists) sessionPage(ctx context.Context, q ports.SessionQuery, needles []
 	return rows, err
 }
 
-// metadataNeedles returns, for each wanted member, the text that a stored object with that member contains. The texts
+// maxNeedles bounds the query: stores refuse expressions that are too deep.
+const maxNeedles = 16
+
+// metadataNeedles returns, for wanted members, the text that a stored object with that member contains. The texts
 // narrow the search; they may also stand deeper in an object. possible is false when no stored object can match.
 func metadataNeedles(want map[string]string) (needles []string, possible bool) {
 	for k, v := range want {
@@ -92,8 +95,9 @@ func metadataNeedles(want map[string]string) (needles []string, possible bool) {
 		if err != nil {
 			return nil, false
 		}
-		s := p.String()
-		needles = append(needles, s[1:len(s)-1])
+		if s := p.String(); len(needles) < maxNeedles {
+			needles = append(needles, s[1:len(s)-1])
+		}
 	}
 	return needles, true
 }

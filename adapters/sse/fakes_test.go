@@ -86,8 +86,16 @@ func (l *ledger) Events(_ context.Context, _ domain.SessionRef, after domain.Seq
 	if l.down != nil {
 		return nil, l.down
 	}
-	rest := l.events[after:]
-	return append([]domain.Event(nil), rest[:min(limit, len(rest))]...), nil
+	return pageOf(l.events[after:], limit), nil
+}
+
+// pageOf returns the page that a ledger returns of rest.
+func pageOf(rest []domain.Event, limit int) []domain.Event {
+	n := 0
+	for bytes := 0; n < min(limit, len(rest)) && bytes <= ports.PageBytes; n++ {
+		bytes += len(rest[n].Payload.String())
+	}
+	return append([]domain.Event(nil), rest[:n]...)
 }
 
 func (l *ledger) hold(n int) {

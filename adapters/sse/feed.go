@@ -2,7 +2,7 @@ package sse
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"strings"
 	"sync"
 
@@ -10,13 +10,18 @@ import (
 	"github.com/keel-agent/keel/ports"
 )
 
-// A feed remembers at most so much of its session's latest frames.
+// A feed remembers at most so much of its session's latest frames, or one page of the ledger if that is more. What all
+// streams have sent goes within two sweeps.
 const (
 	feedFrames = 256
 	feedBytes  = 1 << 20
 )
 
 // feed is the latest frames of one session, shared by all its streams in this process.
+//
+// asked counts the reasons to look at the ledger, looked those that a finished look answered: a look answers the reasons
+// that there were when it began. So none is lost, and one look answers for all streams. When the store is out of reach
+// one look tells all of them too, until there is another reason to look.
 type feed struct {
 	hub     *Hub
 	ref     domain.SessionRef
@@ -28,20 +33,24 @@ type feed struct {
 	frames  []Frame // without gaps, the last one is that of head
 	bytes   int
 	head    domain.Seq
-	asked   int  // how often there was reason to think that the ledger holds more than head
-	looked  int  // the last of them that a finished look at the ledger answered
-	last    bool // lastLook was called
-	page    int  // events of the next read, by the size of those before
+	asked   int
+	looked  int
+	failed  int // the reasons whose look found the store out of reach
+	failure error
 	readers map[*hubReader]struct{}
 }
 
+// newFeed is called under the hub's lock.
 func newFeed(h *Hub, ref domain.SessionRef) *feed {
 	f := &feed{
-		hub: h, ref: ref, stop: make(chan struct{}), filling: make(chan struct{}, 1), asked: 1, page: firstPage,
+		hub: h, ref: ref, stop: make(chan struct{}), filling: make(chan struct{}, 1), asked: 1,
 		readers: map[*hubReader]struct{}{},
 	}
 	wake, cancel := h.cfg.Wakeups.Subscribe(ports.Topic{Session: ref, Remote: true})
 	f.cancel = cancel
+	if h.closed {
+		return f
+	}
 	h.done.Go(func() {
 		for {
 			select {
@@ -79,29 +88,41 @@ func (f *feed) remove(r *hubReader) (left int) {
 func (f *feed) push(events []domain.Event) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.extend(events)
+	for _, e := range events {
+		if e.Seq == f.head+1 {
+			f.extend(encode(e))
+		}
+	}
+	f.trim(1)
 	if events[len(events)-1].Seq > f.head {
 		f.asked++
 	}
 	f.wakeAll()
 }
 
-// extend appends the events that follow head.
-func (f *feed) extend(events []domain.Event) {
-	for _, e := range events {
-		if e.Seq == f.head+1 {
-			frame := encode(e)
-			f.frames = append(f.frames, frame)
-			f.bytes += len(frame.Bytes)
-			f.head = e.Seq
-		}
+// extend appends the frame that follows head.
+func (f *feed) extend(frame Frame) {
+	f.frames = append(f.frames, frame)
+	f.bytes += len(frame.Bytes)
+	f.head = frame.Seq
+}
+
+// trim forgets the oldest frames that are too many, but none of the latest keep.
+func (f *feed) trim(keep int) {
+	for len(f.frames) > keep && (len(f.frames) > feedFrames || f.bytes > feedBytes) {
+		f.forget(1)
 	}
-	drop := 0
-	for len(f.frames)-drop > feedFrames || f.bytes > feedBytes && len(f.frames)-drop > 1 {
-		f.bytes -= len(f.frames[drop].Bytes)
-		drop++
+}
+
+// forget drops the oldest n frames.
+func (f *feed) forget(n int) {
+	for i := range n {
+		f.bytes -= len(f.frames[i].Bytes)
 	}
-	f.frames = f.frames[drop:] // never changed in place: readers hold parts of it
+	clear(f.frames[:n]) // the array behind them lives on
+	if f.frames = f.frames[n:]; len(f.frames) == 0 {
+		f.frames = nil
+	}
 }
 
 func (f *feed) fallBehind() {
@@ -115,13 +136,10 @@ func (f *feed) fallBehind() {
 func (f *feed) lastLook() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if !f.last {
-		f.last = true
-		f.asked++
-	}
+	f.asked++
 }
 
-// ledgerAt tells the feed how far the ledger is.
+// ledgerAt tells the feed how far the ledger is, now and then. The feed forgets what all streams have sent.
 func (f *feed) ledgerAt(head domain.Seq) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -129,7 +147,15 @@ func (f *feed) ledgerAt(head domain.Seq) {
 		f.asked++
 		f.wakeAll()
 	}
+	slowest := f.head
+	for r := range f.readers {
+		slowest = min(slowest, r.at)
+	}
+	f.forget(max(0, min(len(f.frames), int(slowest-f.oldest())+1)))
 }
+
+// oldest is the seq of the first remembered frame, head+1 when there is none.
+func (f *feed) oldest() domain.Seq { return f.head - domain.Seq(len(f.frames)) + 1 }
 
 func (f *feed) wakeAll() {
 	for r := range f.readers {
@@ -140,24 +166,31 @@ func (f *feed) wakeAll() {
 	}
 }
 
-// after returns the remembered frames that follow cursor. missing is true when the feed does not reach back so far,
-// behind when it ends at cursor and the ledger may hold more.
-func (f *feed) after(cursor domain.Seq) (frames []Frame, missing, behind bool) {
+// after gives r, which has no page, the next piece of the remembered frames. missing is true when the feed does not
+// reach back so far, behind when it ends at r's cursor and the ledger may hold more.
+func (f *feed) after(r *hubReader) (missing, behind bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if cursor > f.head { // the feed is new, or far behind: it begins anew where the reader is
-		f.frames, f.bytes, f.head = nil, 0, cursor
+	r.at = r.cursor
+	if r.cursor > f.head { // the feed is new, or far behind: it begins anew where the reader is
+		f.frames, f.bytes, f.head = nil, 0, r.cursor
 		f.asked++
 	}
-	if cursor == f.head {
-		return nil, false, f.asked > f.looked
+	oldest := f.oldest()
+	switch {
+	case r.cursor == f.head:
+		return false, f.asked > f.looked
+	case r.cursor+1 < oldest:
+		return true, false
 	}
-	oldest := f.head - domain.Seq(len(f.frames)) + 1
-	if cursor+1 < oldest {
-		return nil, true, false
+	bytes := 0
+	for _, frame := range f.frames[r.cursor+1-oldest:] {
+		r.piece = append(r.piece, frame)
+		if bytes += len(frame.Bytes); bytes >= pieceBytes {
+			break
+		}
 	}
-	frames = f.frames[cursor+1-oldest:]
-	return frames[:len(frames):len(frames)], false, false
+	return false, false
 }
 
 // fill reads what follows head from the ledger, for all streams of the session: one at a time, and not again when
@@ -170,36 +203,58 @@ func (f *feed) fill(ctx context.Context) error {
 		return ctx.Err()
 	}
 	f.mu.Lock()
-	asked := f.asked
-	if asked == f.looked {
-		f.mu.Unlock()
-		return nil
+	asked, head := f.asked, f.head
+	done, err := asked == f.looked, error(nil)
+	if asked == f.failed {
+		done, err = true, f.failure
 	}
-	head, page := f.head, f.page
 	f.mu.Unlock()
-	events, err := f.hub.cfg.Ledger.Events(ctx, f.ref, head, page)
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if err != nil {
+	if done {
 		return err
 	}
+	events, err := f.hub.cfg.Ledger.Events(ctx, f.ref, head, pageEvents)
+	if err == nil {
+		err = checkPage(f.ref, head, events)
+	}
+	if err != nil {
+		f.lookFailed(ctx, asked, err)
+		return err
+	}
+	last := ports.IsLastPage(events, pageEvents)
+	frames := make([]Frame, 0, len(events))
+	for i, e := range events {
+		frames = append(frames, encode(e))
+		events[i] = domain.Event{} // what was made a frame goes
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	f.looked = asked
-	f.extend(events)
-	if n := len(events); n > 0 {
-		if last := events[n-1].Seq; last > f.head {
-			return fmt.Errorf("session %q: a gap between events %d and %d", f.ref.Session, f.head, last)
+	for _, frame := range frames {
+		if frame.Seq == f.head+1 {
+			f.extend(frame)
 		}
-		if n == page {
-			f.asked++
-		}
-		f.page = nextPage(f.frames)
+	}
+	f.trim(len(frames))
+	if !last {
+		f.asked++
+	}
+	if len(frames) > 0 {
 		f.wakeAll()
 	}
 	return nil
 }
 
+// lookFailed notes that the store was out of reach; that the stream which looked has ended is no news for the others.
+func (f *feed) lookFailed(ctx context.Context, asked int, err error) {
+	if ctx.Err() == nil && errors.Is(err, ports.ErrUnavailable) {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.failed, f.failure = asked, err
+	}
+}
+
 func encode(e domain.Event) Frame {
-	data := e.AppendJSON(nil)
+	data := e.AppendJSON(make([]byte, 0, len(e.Payload.String())+128))
 	return Frame{
 		Seq: e.Seq, Epoch: e.Epoch, Generation: generation(e),
 		Bytes: appendEventFrame(make([]byte, 0, len(data)+32), e.Seq, data),

@@ -40,7 +40,7 @@ func appendPartialFrame(dst, data []byte) []byte {
 func appendData(dst, data []byte) []byte {
 	for {
 		dst = append(dst, "data: "...)
-		i := bytes.IndexAny(data, "\r\n")
+		i := lineBreak(data)
 		if i < 0 {
 			dst = append(dst, data...)
 			return append(dst, '\n', '\n')
@@ -52,4 +52,16 @@ func appendData(dst, data []byte) []byte {
 		}
 		data = data[i+1:]
 	}
+}
+
+// lineBreak returns where the first line break in data is, -1 when there is none.
+func lineBreak(data []byte) int {
+	n := bytes.IndexByte(data, '\n')
+	if n < 0 {
+		return bytes.IndexByte(data, '\r')
+	}
+	if r := bytes.IndexByte(data[:n], '\r'); r >= 0 {
+		return r
+	}
+	return n
 }

@@ -208,36 +208,6 @@ func TestRefusalsLeaveTheAnswerUntouched(t *testing.T) {
 	require.Zero(t, l.held())
 }
 
-// Catching up reads a ledger of small events in large pages, and one of large events in small ones; what the feed
-// remembers comes as a whole, for all streams share it.
-func TestPagesFollowTheSizeOfEvents(t *testing.T) {
-	for _, c := range []struct{ events, size, most int }{{4000, 10, 20}, {100, 100 << 10, 100}} {
-		l := newLedger()
-		l.commit(c.events, c.size)
-		reader, err := l.newHub(t).Open(t.Context(), ref, 0)
-		require.NoError(t, err)
-		seq, pages := domain.Seq(0), 0
-		for ; ; pages++ {
-			frames, err := reader.Next(t.Context())
-			require.NoError(t, err)
-			if len(frames) == 0 {
-				break
-			}
-			bytes := 0
-			for _, f := range frames {
-				require.Equal(t, seq+1, f.Seq)
-				seq, bytes = f.Seq, bytes+len(f.Bytes)
-			}
-			require.True(t, pages == 0 || bytes < 1<<20+200<<10, "page %d has %d bytes", pages, bytes)
-		}
-		require.Equal(t, domain.Seq(c.events), seq)
-		require.LessOrEqual(t, pages, c.most)
-		reader.Close()
-		reader.Close()
-		require.Zero(t, l.held())
-	}
-}
-
 // Over HTTP/2 a write deadline that is left behind resets an idle stream.
 func TestIdleStreamOverHTTP2(t *testing.T) {
 	l := newLedger()

@@ -46,8 +46,9 @@ type Hub struct {
 	stop chan struct{}
 	done sync.WaitGroup
 
-	mu    sync.Mutex
-	feeds map[domain.SessionRef]*feed
+	mu     sync.Mutex
+	feeds  map[domain.SessionRef]*feed
+	closed bool
 }
 
 var (
@@ -66,9 +67,14 @@ func NewHub(cfg HubConfig) *Hub {
 	return h
 }
 
-// Close ends the hub's own work. Streams that are still open hear of nothing more.
+// Close ends the hub's own work. Streams that are still open hear of nothing more but what this process commits.
 func (h *Hub) Close() {
-	close(h.stop)
+	h.mu.Lock()
+	if !h.closed {
+		h.closed = true
+		close(h.stop)
+	}
+	h.mu.Unlock()
 	h.done.Wait()
 }
 
@@ -90,7 +96,7 @@ func (h *Hub) join(ref domain.SessionRef, after domain.Seq) *hubReader {
 		f = newFeed(h, ref)
 		h.feeds[ref] = f
 	}
-	r := &hubReader{feed: f, cursor: after, wake: make(chan struct{}, 1), page: firstPage}
+	r := &hubReader{feed: f, cursor: after, at: after, wake: make(chan struct{}, 1)}
 	f.add(r)
 	return r
 }

@@ -17,7 +17,8 @@ type Source interface {
 // Reader reads one session's committed events in order. One goroutine uses it.
 type Reader interface {
 	// Next returns the frames that follow those already returned, ascending and without a gap; none when there is
-	// nothing more yet. What it returns is bounded, so a caller calls it until it returns none.
+	// nothing more yet. What it returns is bounded, so a caller calls it until it returns none. The slice is good until
+	// the next call.
 	Next(ctx context.Context) ([]Frame, error)
 
 	// Wake receives when Next may have more, at the latest some seconds after the commit.
@@ -31,19 +32,21 @@ type Reader interface {
 	Close()
 }
 
-// A page of a reader that catches up aims at pageBytes, in events by the size of those before.
-const (
-	pageBytes  = 256 << 10
-	firstPage  = 16
-	largestRun = 512
-)
+// pieceBytes bounds what Next returns: the frame that reaches it is the last one.
+const pieceBytes = 256 << 10
+
+// pageEvents is how many events are read at a time; the ledger bounds their bytes.
+const pageEvents = 256
 
 // hubReader is one stream's place in its session's ledger.
 type hubReader struct {
 	feed   *feed
 	cursor domain.Seq
 	wake   chan struct{}
-	page   int
+	page   []domain.Event // read from cursor on, not yet returned
+	piece  []Frame        // what Next returned last
+
+	at domain.Seq // the cursor as the feed knows it, under its lock
 }
 
 func (r *hubReader) Wake() <-chan struct{} { return r.wake }
@@ -51,47 +54,67 @@ func (r *hubReader) LastLook()             { r.feed.lastLook() }
 func (r *hubReader) Close()                { r.feed.hub.leave(r) }
 
 func (r *hubReader) Next(ctx context.Context) ([]Frame, error) {
-	for {
-		frames, missing, behind := r.feed.after(r.cursor)
+	clear(r.piece)
+	r.piece = r.piece[:0]
+	for len(r.page) == 0 {
+		missing, behind := r.feed.after(r)
 		switch {
 		case missing:
-			return r.catchUp(ctx)
-		case len(frames) > 0:
-			r.cursor = frames[len(frames)-1].Seq
-			return frames, nil
+			if err := r.catchUp(ctx); err != nil || len(r.page) == 0 {
+				return nil, err
+			}
+			continue
+		case len(r.piece) > 0:
+			r.cursor = r.piece[len(r.piece)-1].Seq
+			return r.piece, nil
 		case !behind:
+			if cap(r.piece) > 16 {
+				r.piece = nil // an idle stream keeps little
+			}
 			return nil, nil
 		}
 		if err := r.feed.fill(ctx); err != nil {
 			return nil, err
 		}
 	}
+	return r.nextOfPage(), nil
 }
 
 // catchUp reads a page of the ledger from the reader's own cursor.
-func (r *hubReader) catchUp(ctx context.Context) ([]Frame, error) {
-	events, err := r.feed.hub.cfg.Ledger.Events(ctx, r.feed.ref, r.cursor, r.page)
-	if err != nil || len(events) == 0 {
-		return nil, err
+func (r *hubReader) catchUp(ctx context.Context) error {
+	events, err := r.feed.hub.cfg.Ledger.Events(ctx, r.feed.ref, r.cursor, pageEvents)
+	if err == nil {
+		err = checkPage(r.feed.ref, r.cursor, events)
 	}
-	frames := make([]Frame, 0, len(events))
-	for _, e := range events {
-		if e.Seq != r.cursor+1 {
-			return nil, fmt.Errorf("event %d of session %q is followed by %d", r.cursor, r.feed.ref.Session, e.Seq)
-		}
-		f := encode(e)
-		frames = append(frames, f)
-		r.cursor = e.Seq
+	if err != nil {
+		return err
 	}
-	r.page = nextPage(frames)
-	return frames, nil
+	r.page = events
+	return nil
 }
 
-// nextPage returns how many events like these are about pageBytes.
-func nextPage(frames []Frame) int {
-	total := 1
-	for _, f := range frames {
-		total += len(f.Bytes)
+// nextOfPage encodes the next piece of the page. An event goes when its frame is made, so that a reader that dawdles
+// holds one of the two.
+func (r *hubReader) nextOfPage() []Frame {
+	for bytes := 0; len(r.page) > 0 && bytes < pieceBytes; r.page = r.page[1:] {
+		f := encode(r.page[0])
+		r.page[0] = domain.Event{}
+		r.piece = append(r.piece, f)
+		r.cursor, bytes = f.Seq, bytes+len(f.Bytes)
 	}
-	return min(max(pageBytes*len(frames)/total, 1), largestRun)
+	if len(r.page) == 0 {
+		r.page = nil
+	}
+	return r.piece
+}
+
+// checkPage returns an error when events do not follow after without a gap: a stream must not hide one.
+func checkPage(ref domain.SessionRef, after domain.Seq, events []domain.Event) error {
+	for _, e := range events {
+		if e.Seq != after+1 {
+			return fmt.Errorf("event %d of session %q is followed by %d", after, ref.Session, e.Seq)
+		}
+		after = e.Seq
+	}
+	return nil
 }

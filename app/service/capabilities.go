@@ -10,6 +10,7 @@ const (
 	runsPageMax         = 200
 	messagesPageDefault = 100
 	messagesPageMax     = 500
+	messagesPageBytes   = 4 << 20
 	eventsPageDefault   = 200
 	eventsPageMax       = 1000
 	eventsPageBytes     = 4 << 20

@@ -16,7 +16,7 @@ func (s *Service) SubmitInput(ctx context.Context, ref domain.SessionRef, input 
 }
 
 // AppendEvent commits {kind, payload, requestId?}. Clients may write user.message alone; it is the same command as
-// SubmitInput. A requestId beside the payload and one in it must agree.
+// SubmitInput. A requestId beside the payload and one in it must agree; the keys of other kinds are refused.
 func (s *Service) AppendEvent(ctx context.Context, ref domain.SessionRef, envelope domain.Payload) (domain.Outcome, error) {
 	b, err := parseBody(envelope)
 	if err != nil {
@@ -28,6 +28,11 @@ func (s *Service) AppendEvent(ctx context.Context, ref domain.SessionRef, envelo
 	}
 	if err := domain.EdgeWritable(domain.Kind(kind)); err != nil {
 		return domain.Outcome{}, err
+	}
+	for _, other := range []domain.KeyName{domain.ToolCallID, domain.GenerationID} {
+		if b.given(string(other)) {
+			return domain.Outcome{}, domain.ErrInvalidKey.At(string(other)).With("is the key of another kind")
+		}
 	}
 	key, err := requestID(b)
 	if err != nil {
@@ -98,7 +103,7 @@ func requestID(b body) (string, error) {
 }
 
 // answeringRun returns the run that was stored with the event. While that run is only promised, after a cancel, it has
-// an id and is pending.
+// an id and is pending. A session that is not open makes no more runs, so there the promised one counts as cancelled.
 func (s *Service) answeringRun(ctx context.Context, ref domain.SessionRef, out domain.Outcome) (*domain.Run, error) {
 	id := out.Event.RunID
 	if id == "" {
@@ -108,8 +113,11 @@ func (s *Service) answeringRun(ctx context.Context, ref domain.SessionRef, out d
 		return out.Run, nil
 	}
 	run, err := s.runs.Get(ctx, ref, id)
-	if errors.Is(err, domain.ErrNotFound) {
-		return &domain.Run{ID: id, Ref: ref, Status: domain.StatusPending}, nil
+	switch {
+	case !errors.Is(err, domain.ErrNotFound):
+		return &run, err
+	case out.Session.State != domain.SessionOpen:
+		return &domain.Run{ID: id, Ref: ref, Status: domain.StatusFailed, Reason: domain.ReasonCancelled}, nil
 	}
-	return &run, err
+	return &domain.Run{ID: id, Ref: ref, Status: domain.StatusPending}, nil
 }

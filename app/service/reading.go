@@ -46,66 +46,24 @@ func (s *Service) Events(ctx context.Context, ref domain.SessionRef, after domai
 	return events, last < head, err
 }
 
-// Messages returns one page of the transcript as people read it, the inputs that wait for an answer, and the cursor of
-// the next page, "" after the last. All pages show the ledger as it stood when the first one was read. limit 0 means
-// the default.
-func (s *Service) Messages(
-	ctx context.Context, ref domain.SessionRef, cursor string, limit int,
-) (entries []domain.Entry, waiting []domain.Seq, next string, err error) {
-	at := position{List: messagesList}
-	if cursor != "" {
-		if at, err = decodePosition(cursor, messagesList); err != nil {
-			return nil, nil, "", err
-		}
-	}
-	head, err := s.head(ctx, ref, 0)
-	if err != nil {
-		return nil, nil, "", err
-	}
-	if cursor == "" {
-		at.Head = head
-	}
-	if at.Head < 0 || at.Head > head || at.Offset < 0 {
-		return nil, nil, "", domain.ErrInvalidCursor.At("cursor")
-	}
-	t := domain.NewTranscript()
-	if err := s.scan(ctx, ref, 0, at.Head, func(e domain.Event) (bool, error) { return true, t.Apply(e) }); err != nil {
-		return nil, nil, "", err
-	}
-	all := t.Entries()
-	begin := min(at.Offset, len(all))
-	end := min(begin+pageSize(limit, messagesPageDefault, messagesPageMax), len(all))
-	if end < len(all) {
-		next = position{List: messagesList, Head: at.Head, Offset: end}.encode()
-	}
-	return all[begin:end], t.Unanswered, next, nil
-}
-
-// Pages of a scan aim at scanBytes, in events by the size of those before.
-const (
-	scanBytes   = 1 << 20
-	scanFirst   = 32
-	scanLargest = 1000
-)
+// scanPage is how many events are read at a time; the ledger bounds their bytes.
+const scanPage = 1000
 
 // scan calls visit for the events after < seq ≤ until in order, until it returns false or an error.
 func (s *Service) scan(
 	ctx context.Context, ref domain.SessionRef, after, until domain.Seq, visit func(domain.Event) (bool, error),
 ) error {
-	for page := scanFirst; after < until; {
-		events, err := s.ledger.Events(ctx, ref, after, min(page, int(until-after)))
+	for after < until {
+		events, err := s.ledger.Events(ctx, ref, after, int(min(scanPage, until-after)))
 		if err != nil || len(events) == 0 {
 			return err
 		}
-		bytes := 0
 		for _, e := range events {
 			if ok, err := visit(e); !ok || err != nil {
 				return err
 			}
-			bytes += wireSize(e)
 			after = e.Seq
 		}
-		page = min(max(scanBytes*len(events)/bytes, 1), scanLargest)
 	}
 	return nil
 }
