@@ -33,10 +33,10 @@ func update(table string, fields []sqlstore.Field, where ...string) string {
 	return "UPDATE " + table + " SET " + strings.Join(set, ", ") + " WHERE " + strings.Join(where, " = ? AND ") + " = ?"
 }
 
-// apply writes fx, which was decided in this transaction on the version seen, and completes its outcome.
-func apply(t tx, seen int64, fx *domain.Effects, nowMS int64) error {
-	row := sqlstore.NewSessionRow(fx.Session)
-	if err := applySession(t, row, seen, fx); err != nil {
+// apply writes fx, which was decided in this transaction on v, and completes its outcome.
+func apply(t tx, v *domain.View, fx *domain.Effects, nowMS int64) error {
+	rows := keptRows{session: sqlstore.NewSessionRow(fx.Session)}
+	if err := applySession(t, rows.session, v, fx); err != nil {
 		return err
 	}
 	ref := fx.Session.Ref
@@ -45,12 +45,19 @@ func apply(t tx, seen int64, fx *domain.Effects, nowMS int64) error {
 			return err
 		}
 	}
+	if v.Run != nil && v.Run.ID == fx.Session.ActiveRun {
+		rows.run = sqlstore.NewRunRow(v.Run)
+	}
 	// The run that gives way must leave the index of active runs before its successor enters it.
 	for _, inserts := range []bool{false, true} {
 		for i := range fx.Runs {
 			if c := &fx.Runs[i]; c.Insert == inserts {
-				if err := applyRun(t, c, nowMS); err != nil {
+				row, err := applyRun(t, c, nowMS)
+				if err != nil {
 					return err
+				}
+				if row.RunID == fx.Session.ActiveRun {
+					rows.run = row
 				}
 			}
 		}
@@ -61,10 +68,15 @@ func apply(t tx, seen int64, fx *domain.Effects, nowMS int64) error {
 		}
 	}
 	sqlstore.CompleteOutcome(fx, nowMS)
+	if fx.Session.ActiveRun == "" || rows.run != nil {
+		t.w.kept.put(ref, rows)
+	} else {
+		delete(t.w.kept, ref)
+	}
 	return nil
 }
 
-func applySession(t tx, row *sqlstore.SessionRow, seen int64, fx *domain.Effects) error {
+func applySession(t tx, row *sqlstore.SessionRow, v *domain.View, fx *domain.Effects) error {
 	if fx.Create {
 		return one(t, insertSession, sqlstore.Values(row.Fields()))
 	}
@@ -73,19 +85,19 @@ func applySession(t tx, row *sqlstore.SessionRow, seen int64, fx *domain.Effects
 			return err
 		}
 	}
-	return one(t, updateSession, append(sqlstore.Values(append(row.MovingFields(), row.KeyFields()...)), seen))
+	return one(t, updateSession, append(sqlstore.Values(append(row.MovingFields(), row.KeyFields()...)), v.Session.Version))
 }
 
-func applyRun(t tx, c *domain.RunChange, nowMS int64) error {
+func applyRun(t tx, c *domain.RunChange, nowMS int64) (*sqlstore.RunRow, error) {
 	row := sqlstore.NewRunRow(&c.Run)
 	if c.Due != nil {
 		row.AvailableAt = nowMS + c.Due.Milliseconds()
 	}
 	if c.Insert {
-		return one(t, insertRun, sqlstore.Values(row.Fields()))
+		return row, one(t, insertRun, sqlstore.Values(row.Fields()))
 	}
 	fields := append(append(row.MovingFields(), row.DueFields()...), row.KeyFields()...)
-	return one(t, updateRun, sqlstore.Values(fields))
+	return row, one(t, updateRun, sqlstore.Values(fields))
 }
 
 // one runs a statement that must write exactly one row.

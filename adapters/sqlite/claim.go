@@ -27,29 +27,24 @@ func (p runs) Claim(ctx context.Context, req ports.ClaimRequest) ([]ports.Claim,
 	s := p.s
 	var c claiming
 	err := s.writing(ctx, func(t tx) (write bool, err error) {
-		s.mu.Lock()
-		c = claiming{t: t, s: s, req: req, served: s.served}
-		s.mu.Unlock()
+		c = claiming{t: t, s: s, req: req}
 		err = c.run()
 		return len(c.written) > 0, err
+	}, func() {
+		for _, fx := range c.written {
+			s.tell(fx.Session.Ref, fx)
+		}
 	})
 	if err != nil {
 		return nil, err
-	}
-	s.mu.Lock()
-	s.served = c.served
-	s.mu.Unlock()
-	for _, fx := range c.written {
-		s.tell(fx.Session.Ref, fx)
 	}
 	return c.claims, nil
 }
 
 type claiming struct {
-	t      tx
-	s      *Store
-	req    ports.ClaimRequest
-	served string // the tenant served last
+	t   tx
+	s   *Store
+	req ports.ClaimRequest
 
 	claims  []ports.Claim
 	written []domain.Effects
@@ -119,7 +114,7 @@ func (c *claiming) propose(want int) ([]proposal, error) {
 func (c *claiming) dueTenants(want int) ([]string, error) {
 	now := c.s.nowMS()
 	var tenants []string
-	from, last := c.served, false // first those after the tenant served last, then the others
+	from, last := c.t.w.served, false // first those after the tenant served last, then the others
 	for len(tenants) < want {
 		found, due := "", int64(0)
 		more := false
@@ -133,7 +128,7 @@ func (c *claiming) dueTenants(want int) ([]string, error) {
 		case !more && !last:
 			from, last = "", true
 			continue
-		case !more || last && found > c.served:
+		case !more || last && found > c.t.w.served:
 			return tenants, nil
 		}
 		if due <= now {
@@ -147,26 +142,21 @@ func (c *claiming) dueTenants(want int) ([]string, error) {
 func (c *claiming) decide(proposed []proposal) error {
 	for _, p := range proposed {
 		cmd := domain.ClaimRun{At: c.s.now(), Run: p.run, Process: c.req.Process, Budget: c.req.Budget}
-		v, err := loadView(c.t, p.ref, cmd.Needs())
-		if err != nil {
-			return err
-		}
-		fx, err := domain.Decide(v, cmd)
-		if err != nil {
+		fx, err := c.s.decide(c.t, p.ref, cmd, cmd.Needs())
+		switch {
+		case err != nil && refusal(err):
 			c.s.log.Warn("a proposed run was refused", zap.String("run", p.run), zap.Error(err))
 			continue
-		}
-		if fx.Empty() {
-			continue
-		}
-		if err := apply(c.t, v.Session.Version, &fx, c.s.nowMS()); err != nil {
+		case err != nil:
 			return err
+		case fx.Empty():
+			continue
 		}
 		c.written = append(c.written, fx)
 		switch out := fx.Outcome; out.Claim {
 		case domain.ClaimWork, domain.ClaimCancelled, domain.ClaimExhausted:
 			c.claims = append(c.claims, ports.Claim{Session: out.Session, Run: *out.Run, Mode: out.Claim})
-			c.served = p.ref.Tenant
+			c.t.w.served = p.ref.Tenant
 		}
 	}
 	return nil

@@ -14,16 +14,27 @@ import (
 	"github.com/keel-agent/keel/ports/portstest"
 )
 
+// The answers are the same when every command has a transaction of its own and when it shares one with others, whatever
+// befalls those.
 func TestConformance(t *testing.T) {
-	portstest.TestStore(t, func(t *testing.T) portstest.Store {
-		path, now, notified := migrated(t), &clock{now: domaintest.Epoch}, &portstest.Recorder{}
-		s := open(t, sqlite.Config{Path: path, Now: now.time, Notifier: notified})
-		return portstest.Store{
-			Ledger: s, Sessions: s.Sessions(), Runs: s.Runs(), Processes: s.Processes(),
-			Advance: now.advance, Notified: notified,
-			InsertRun: func(t *testing.T, run domain.Run) { insertRun(t, path, run) },
-		}
-	})
+	for name, shape := range map[string]func(s *sqlite.Store){
+		"direct": func(*sqlite.Store) {},
+		"batch":  sqlite.Crowd,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			portstest.TestStore(t, func(t *testing.T) portstest.Store {
+				path, now, notified := migrated(t), &clock{now: domaintest.Epoch}, &portstest.Recorder{}
+				s := open(t, sqlite.Config{Path: path, Now: now.time, Notifier: notified})
+				shape(s)
+				return portstest.Store{
+					Ledger: s, Sessions: s.Sessions(), Runs: s.Runs(), Processes: s.Processes(),
+					Advance: now.advance, Notified: notified,
+					InsertRun: func(t *testing.T, run domain.Run) { insertRun(t, path, run) },
+				}
+			})
+		})
+	}
 }
 
 // clock is a clock that stands still until it is moved.

@@ -28,6 +28,9 @@ func translate(ctx context.Context, err error) error {
 	return fmt.Errorf("sqlite: %w", err)
 }
 
+// named adds to err which database it is about.
+func named(path string, err error) error { return fmt.Errorf("%s: %w", path, err) }
+
 // passing reports whether a fault lies with the machine rather than with the statement.
 func passing(code int) bool {
 	switch code & 0xff {

@@ -16,20 +16,20 @@ func (s *Store) Do(ctx context.Context, ref domain.SessionRef, cmd domain.Comman
 		return sqlstore.DoNowhere(ref, cmd)
 	}
 	var fx domain.Effects
+	needs := cmd.Needs() // some read their payload for it: not while others wait for the turn
 	err := s.writing(ctx, func(t tx) (write bool, err error) {
-		fx, err = s.decide(t, ref, cmd)
+		fx, err = s.decide(t, ref, cmd, needs)
 		return !fx.Empty(), err
-	})
+	}, func() { s.tell(ref, fx) })
 	if err != nil {
 		return domain.Outcome{}, err
 	}
-	s.tell(ref, fx)
 	return fx.Outcome, nil
 }
 
 // decide carries out cmd within t.
-func (s *Store) decide(t tx, ref domain.SessionRef, cmd domain.Command) (domain.Effects, error) {
-	v, err := loadView(t, ref, cmd.Needs())
+func (s *Store) decide(t tx, ref domain.SessionRef, cmd domain.Command, needs domain.Needs) (domain.Effects, error) {
+	v, err := t.view(ref, needs)
 	if err != nil {
 		return domain.Effects{}, err
 	}
@@ -37,19 +37,18 @@ func (s *Store) decide(t tx, ref domain.SessionRef, cmd domain.Command) (domain.
 	if err != nil || fx.Empty() {
 		return fx, err
 	}
-	var seen int64
-	if v.Session != nil {
-		seen = v.Session.Version
+	if err := apply(t, &v, &fx, s.nowMS()); err != nil {
+		return domain.Effects{}, err
 	}
-	return fx, apply(t, seen, &fx, s.nowMS())
+	return fx, nil
 }
 
-// writing runs f in a writing transaction.
-func (s *Store) writing(ctx context.Context, f func(t tx) (write bool, err error)) error {
+// writing runs do in a writing transaction, and tell after its commit.
+func (s *Store) writing(ctx context.Context, do func(t tx) (write bool, err error), tell func()) error {
 	if s.write == nil {
 		return ErrReadOnly
 	}
-	return translate(ctx, s.write.do(ctx, f))
+	return translate(ctx, s.write.do(&job{ctx: ctx, do: do, tell: tell}))
 }
 
 // tell hands what was committed to the Notifier.

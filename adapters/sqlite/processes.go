@@ -23,6 +23,7 @@ const (
 	renewText      = "UPDATE processes SET expires_at = ?2 + ?3 WHERE process_id = ?1 AND NOT dead AND expires_at > ?2"
 	drainText      = "UPDATE processes SET draining = true WHERE process_id = ?1 AND NOT dead AND expires_at > ?2"
 	deregisterText = "UPDATE processes SET dead = true WHERE process_id = ?1"
+	endAllText     = "UPDATE processes SET dead = true WHERE NOT dead"
 	ownedText      = "SELECT tenant_id, session_id, run_id, epoch, cancel_seq IS NOT NULL, pending_input" +
 		" FROM runs WHERE owner = ?1 AND status = 'running' ORDER BY run_id"
 
@@ -49,6 +50,7 @@ func (p processes) Register(ctx context.Context, id, address string, ttl time.Du
 func (p processes) Renew(ctx context.Context, id string, ttl time.Duration) ([]ports.Owned, error) {
 	var owned []ports.Owned
 	err := p.s.writing(ctx, func(t tx) (bool, error) {
+		owned = nil
 		n, err := t.exec(renewText, id, p.s.nowMS(), ttl.Milliseconds())
 		if err == nil && n == 0 {
 			err = ports.ErrProcessDead
@@ -62,7 +64,7 @@ func (p processes) Renew(ctx context.Context, id string, ttl time.Duration) ([]p
 			owned = append(owned, o)
 			return nil
 		})
-	})
+	}, nil)
 	return owned, err
 }
 
@@ -76,6 +78,9 @@ func (p processes) Deregister(ctx context.Context, id string) error {
 	return p.set(ctx, false, deregisterText, id)
 }
 
+// endAll marks every process dead, for whoever has the lock of the file is the only one that lives.
+func (p processes) endAll(ctx context.Context) error { return p.set(ctx, false, endAllText) }
+
 // set runs one statement; when it must find a live process and finds none, the process is dead.
 func (p processes) set(ctx context.Context, live bool, text string, args ...any) error {
 	return p.s.writing(ctx, func(t tx) (bool, error) {
@@ -84,7 +89,7 @@ func (p processes) set(ctx context.Context, live bool, text string, args ...any)
 			err = ports.ErrProcessDead
 		}
 		return true, err
-	})
+	}, nil)
 }
 
 // Bury implements ports.Processes. It writes only when there is somebody to bury.
@@ -112,7 +117,7 @@ func (p processes) Bury(ctx context.Context) ([]ports.Orphan, error) {
 			_, err = t.exec(forgetText)
 		}
 		return write, err
-	})
+	}, nil)
 	return orphans, err
 }
 

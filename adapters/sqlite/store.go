@@ -4,11 +4,9 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
 	"net/url"
 	"path/filepath"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/uptrace/bun"
@@ -50,42 +48,49 @@ type Store struct {
 	log      *zap.Logger
 	now      func() time.Time
 	lock     *fileLock
-
-	mu     sync.Mutex
-	served string // the tenant that was served last
 }
 
 var _ ports.Ledger = (*Store)(nil)
 
 // Open opens the database for serving, which one process at a time may do: it returns ErrLocked while another one
-// serves. The schema must be up to date (Migrate). The caller closes the store.
+// serves. Whoever served before is dead then, and its processes are marked so. The schema must be up to date (Migrate).
+// The caller closes the store.
 func Open(ctx context.Context, cfg Config) (*Store, error) {
+	if err := exists(cfg.Path); err != nil {
+		return nil, err
+	}
 	lock, err := lockFile(cfg.Path)
 	if err != nil {
 		return nil, err
 	}
 	s, err := open(ctx, cfg)
-	if err == nil {
-		s.lock = lock
-		if s.write, err = openWriter(ctx, cfg.Path, s.log); err != nil {
-			s.Close()
-		}
-	} else {
+	if err != nil {
 		lock.release()
+		return nil, err
+	}
+	s.lock = lock
+	if s.write, err = openWriter(ctx, cfg.Path, s.log); err == nil {
+		err = processes{s}.endAll(ctx)
 	}
 	if err != nil {
-		return nil, err
+		s.Close()
+		return nil, named(cfg.Path, err)
 	}
 	return s, nil
 }
 
 // OpenReadOnly opens the database beside a process that may be serving it. Whatever would write returns ErrReadOnly.
-func OpenReadOnly(ctx context.Context, cfg Config) (*Store, error) { return open(ctx, cfg) }
+func OpenReadOnly(ctx context.Context, cfg Config) (*Store, error) {
+	if err := exists(cfg.Path); err != nil {
+		return nil, err
+	}
+	return open(ctx, cfg)
+}
 
 func open(ctx context.Context, cfg Config) (*Store, error) {
 	db, err := sql.Open("sqlite", dsn(cfg.Path, "rw", "query_only(1)"))
 	if err != nil {
-		return nil, fmt.Errorf("sqlite: %w", err)
+		return nil, named(cfg.Path, err)
 	}
 	db.SetMaxOpenConns(readers)
 	db.SetMaxIdleConns(readers)
@@ -101,7 +106,7 @@ func open(ctx context.Context, cfg Config) (*Store, error) {
 	}
 	if err := s.Ping(ctx); err != nil {
 		_ = db.Close()
-		return nil, err
+		return nil, named(cfg.Path, err)
 	}
 	return s, nil
 }

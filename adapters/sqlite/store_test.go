@@ -18,6 +18,9 @@ import (
 
 func TestMigrateAppliesEachMigrationOnce(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "keel.db")
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	before, err := sqlite.Status(t.Context(), path)
 	if err != nil || len(before) == 0 || !before[0].AppliedAt.IsZero() {
 		t.Fatalf("status of an empty database: %v, error %v", before, err)

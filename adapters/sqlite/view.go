@@ -51,6 +51,8 @@ var (
 	keyText = "SELECT " + sqlstore.Columns("e", (&sqlstore.EventRow{}).Fields()) +
 		" FROM events AS e WHERE e.tenant_id = ?1 AND e.session_id = ?2 AND e.dedupe_key = ?3"
 
+	keyKnownText = "SELECT 1 FROM events WHERE tenant_id = ?1 AND session_id = ?2 AND dedupe_key = ?3"
+
 	callsOf = "SELECT " + sqlstore.Columns("c", (&sqlstore.CallRow{}).Fields()) +
 		" FROM tool_calls AS c WHERE c.tenant_id = ?1 AND c.session_id = ?2"
 	callText = callsOf + " AND c.call_id = ?3"
@@ -65,25 +67,51 @@ const liveText = "SELECT 1 FROM processes WHERE process_id = ?1 AND NOT dead"
 // loadView returns what needs asks for of the session ref.
 func loadView(q querier, ref domain.SessionRef, needs domain.Needs) (domain.View, error) {
 	v := domain.View{Ref: ref}
+	err := loadSession(q, &v, needs.Run)
+	if err == nil {
+		err = loadRest(q, &v, needs)
+	}
+	return v, err
+}
+
+// view is loadView, but for what is kept.
+func (t tx) view(ref domain.SessionRef, needs domain.Needs) (domain.View, error) {
+	v := domain.View{Ref: ref}
+	found, err := t.w.kept.view(&v, needs.Run)
+	if !found {
+		err = loadSession(t, &v, needs.Run)
+	}
+	if err == nil {
+		err = loadRest(t, &v, needs)
+	}
+	return v, err
+}
+
+// loadSession adds to v its session with a run, the active one when run is "".
+func loadSession(q querier, v *domain.View, run string) error {
 	var s sqlstore.SessionRow
 	var r sqlstore.RunRow
 	dests := sqlstore.Dests(sqlstore.Dests(make([]any, 0, 64), s.Fields()), r.Fields())
-	err := each(q, sessionText, []any{ref.Tenant, ref.Session, needs.Run}, dests, func() (err error) {
+	return each(q, sessionText, []any{v.Ref.Tenant, v.Ref.Session, run}, dests, func() (err error) {
 		if v.Session, err = s.Session(); err == nil && r.RunID != "" {
 			v.Run, err = r.Run()
 		}
 		return err
 	})
-	if err != nil || v.Session == nil {
-		return v, err
+}
+
+// loadRest adds to v what needs asks for beside the session and the run.
+func loadRest(q querier, v *domain.View, needs domain.Needs) (err error) {
+	if v.Session == nil {
+		return nil
 	}
 	if needs.Key != "" {
-		if v.Event, err = eventByKey(q, ref, needs.Key); err != nil {
-			return v, err
+		if v.Event, err = eventByKey(q, v.Ref, needs.Key); err != nil {
+			return err
 		}
 	}
 	if v.Calls, err = neededCalls(q, v.Session, needs); err != nil {
-		return v, err
+		return err
 	}
 	if needs.OwnerLive && v.Run != nil {
 		var one int
@@ -92,10 +120,18 @@ func loadView(q querier, ref domain.SessionRef, needs domain.Needs) (domain.View
 			return nil
 		})
 	}
-	return v, err
+	return err
 }
 
 func eventByKey(q querier, ref domain.SessionRef, key string) (found *domain.Event, err error) {
+	known, one := false, 0 // mostly it is not: that is found out without a row
+	err = each(q, keyKnownText, []any{ref.Tenant, ref.Session, key}, []any{&one}, func() error {
+		known = true
+		return nil
+	})
+	if err != nil || !known {
+		return nil, err
+	}
 	var row sqlstore.EventRow
 	err = each(q, keyText, []any{ref.Tenant, ref.Session, key}, sqlstore.Dests(nil, row.Fields()), func() error {
 		e, err := row.Event()

@@ -13,15 +13,24 @@ import (
 // itself does so within a commit, which then stalls, only when the background falls far behind.
 const checkpointEvery = 500
 
-// writer is the one connection that writes.
+// writer is the one connection that writes, and the queue before it (batch.go).
 type writer struct {
 	turn chan struct{} // holds a token while nobody writes
 	db   *sql.DB
 	conn *sql.Conn
 	log  *zap.Logger
 
-	prepared map[string]*sql.Stmt // guarded by turn
-	commits  int                  // since the last checkpoint; guarded by turn
+	mu    sync.Mutex
+	queue []*job
+
+	// Guarded by turn.
+	prepared     map[string]*sql.Stmt
+	kept         kept
+	served       string // the tenant that was served last
+	servedBefore string // the same when the transaction began
+	changed      bool   // the job under way has changed a row
+	commits      int    // since the last checkpoint
+	crowd        func(batch []*job) []*job
 
 	checkpoint chan struct{} // asks for a checkpoint
 	stopped    chan struct{} // closed when the checkpointer has ended
@@ -41,7 +50,7 @@ func openWriter(ctx context.Context, path string, log *zap.Logger) (*writer, err
 		return nil, translate(ctx, err)
 	}
 	w := &writer{
-		turn: make(chan struct{}, 1), db: db, conn: conn, log: log, prepared: make(map[string]*sql.Stmt),
+		turn: make(chan struct{}, 1), db: db, conn: conn, log: log, prepared: make(map[string]*sql.Stmt), kept: make(kept),
 		checkpoint: make(chan struct{}, 1), stopped: make(chan struct{}), closed: make(chan struct{}),
 	}
 	w.turn <- struct{}{}
@@ -64,41 +73,15 @@ func (w *writer) close() {
 	})
 }
 
-// do runs f in a transaction that commits when f returns write without an error, and is rolled back otherwise. It
-// waits for its turn as long as ctx lives; once it has begun, the end of ctx no longer matters.
-func (w *writer) do(ctx context.Context, f func(tx tx) (write bool, err error)) error {
-	select {
-	case <-w.turn:
-	case <-w.closed:
-		return sql.ErrConnDone
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	defer func() { w.turn <- struct{}{} }()
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	return w.inTurn(tx{w, context.WithoutCancel(ctx)}, f)
+// undo ends a transaction that came to nothing.
+func (w *writer) undo() {
+	clear(w.kept)
+	w.served = w.servedBefore
+	_, _ = tx{w}.exec("ROLLBACK")
 }
 
-func (w *writer) inTurn(tx tx, f func(tx tx) (write bool, err error)) (err error) {
-	if _, err := tx.exec("BEGIN IMMEDIATE"); err != nil {
-		return err
-	}
-	begun := true
-	defer func() {
-		if begun {
-			_, _ = tx.exec("ROLLBACK")
-		}
-	}()
-	write, err := f(tx)
-	if err != nil || !write {
-		return err
-	}
-	if _, err := tx.exec("COMMIT"); err != nil {
-		return err
-	}
-	begun = false
+// committed counts a commit.
+func (w *writer) committed() {
 	if w.commits++; w.commits >= checkpointEvery {
 		w.commits = 0
 		select {
@@ -106,31 +89,39 @@ func (w *writer) inTurn(tx tx, f func(tx tx) (write bool, err error)) (err error
 		default:
 		}
 	}
-	return nil
 }
 
-// checkpoints copies the log into the database whenever it is asked to, without holding up the writer.
+// checkpoints copies the log into the database whenever it is asked to: most of it without holding up the writer, then
+// during a short turn what was written meanwhile. Only a log that was copied to its end begins anew; otherwise it would
+// grow, and a commit that makes a file grow is slower.
 func (w *writer) checkpoints() {
 	defer close(w.stopped)
 	for range w.checkpoint {
-		if _, err := w.db.ExecContext(context.Background(), "PRAGMA wal_checkpoint(PASSIVE)"); err != nil {
-			w.log.Warn("checkpoint failed", zap.Error(err))
+		w.copyLog()
+		select {
+		case <-w.turn:
+			w.copyLog()
+			w.turn <- struct{}{}
+		case <-w.closed:
 		}
 	}
 }
 
-// tx is a turn at the writing connection.
-type tx struct {
-	w   *writer
-	ctx context.Context
+func (w *writer) copyLog() {
+	if _, err := w.db.ExecContext(context.Background(), "PRAGMA wal_checkpoint(PASSIVE)"); err != nil {
+		w.log.Warn("checkpoint failed", zap.Error(err))
+	}
 }
+
+// tx is a turn at the writing connection. It heeds no context: once begun, a transaction is carried through.
+type tx struct{ w *writer }
 
 // prepare returns the prepared statement of text, which is one of a fixed set.
 func (t tx) prepare(text string) (*sql.Stmt, error) {
 	if stmt, ok := t.w.prepared[text]; ok {
 		return stmt, nil
 	}
-	stmt, err := t.w.conn.PrepareContext(t.ctx, text)
+	stmt, err := t.w.conn.PrepareContext(context.Background(), text)
 	if err == nil {
 		t.w.prepared[text] = stmt
 	}
@@ -142,11 +133,13 @@ func (t tx) exec(text string, args ...any) (rows int64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	res, err := stmt.ExecContext(t.ctx, args...)
+	res, err := stmt.ExecContext(context.Background(), args...)
 	if err != nil {
 		return 0, err
 	}
-	return res.RowsAffected()
+	rows, err = res.RowsAffected()
+	t.w.changed = t.w.changed || rows > 0
+	return rows, err
 }
 
 func (t tx) query(text string, args ...any) (*sql.Rows, error) {
@@ -154,5 +147,5 @@ func (t tx) query(text string, args ...any) (*sql.Rows, error) {
 	if err != nil {
 		return nil, err
 	}
-	return stmt.QueryContext(t.ctx, args...)
+	return stmt.QueryContext(context.Background(), args...)
 }

@@ -60,12 +60,22 @@ func Migrate(ctx context.Context, db *sql.DB, d Dialect) ([]Migration, error) {
 	return applied, nil
 }
 
-// Status returns all migrations in order, applied or pending. It changes no table of the store; it may create the one
-// that records migrations.
+// Status returns all migrations in order, applied or pending. It changes no table of the store; on Postgres it may
+// create the one that records migrations.
 func Status(ctx context.Context, db *sql.DB, d Dialect) ([]Migration, error) {
 	p, err := provider(db, d)
 	if err != nil {
 		return nil, err
+	}
+	if d == SQLite {
+		recorded := false
+		const text = "SELECT EXISTS (SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?)"
+		if err := db.QueryRowContext(ctx, text, migrationsTable).Scan(&recorded); err != nil {
+			return nil, fmt.Errorf("migration status: %w", err)
+		}
+		if !recorded {
+			return pending(p.ListSources()), nil
+		}
 	}
 	states, err := p.Status(ctx)
 	if err != nil {
@@ -80,6 +90,14 @@ func Status(ctx context.Context, db *sql.DB, d Dialect) ([]Migration, error) {
 		all = append(all, m)
 	}
 	return all, nil
+}
+
+func pending(sources []*goose.Source) []Migration {
+	all := make([]Migration, 0, len(sources))
+	for _, s := range sources {
+		all = append(all, Migration{Version: s.Version, Name: s.Path})
+	}
+	return all
 }
 
 func provider(db *sql.DB, d Dialect) (*goose.Provider, error) {
