@@ -83,6 +83,8 @@ func (c *change) runFor(in SubmitInput) *Run {
 	c.run.PendingInput = true
 	c.write()
 	c.fx.Wake.Owner = c.s.Owner
+	// A claimer that met this commit's lock on the session passed the run over: it has to look again.
+	c.fx.Wake.Queue = c.run.Status == StatusPending && !c.run.Parked
 	if c.run.CancelSeq == nil {
 		return c.run
 	}

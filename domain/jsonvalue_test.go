@@ -90,7 +90,11 @@ func spellText(t *rapid.T, s string) string {
 		style := rapid.IntRange(0, 2).Draw(t, "escape")
 		switch {
 		case style == 0 && r == utf8.RuneError:
-			b.WriteString(rapid.SampledFrom([]string{`\ud83d`, `\uDE00`, `\ufffd`}).Draw(t, "half"))
+			halves := []string{`\ud83d`, `\uDE00`, `\ufffd`}
+			if strings.HasSuffix(b.String(), halves[0]) { // the two halves would be one character
+				halves[1] = `\uFFFD`
+			}
+			b.WriteString(rapid.SampledFrom(halves).Draw(t, "half"))
 		case style <= 1 && r < 0x10000:
 			fmt.Fprintf(&b, rapid.SampledFrom([]string{`\u%04x`, `\u%04X`}).Draw(t, "hex"), r)
 		case style <= 1:

@@ -1,6 +1,7 @@
 package runner_test
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
@@ -91,7 +92,12 @@ func TestCancelBeforeClaimAndInBackoff(t *testing.T) {
 
 func TestInputAfterCancelStartsASuccessor(t *testing.T) {
 	play(t, func(w *world) {
-		w.script(slowly(time.Minute, text("never")), text("second"))
+		reluctant := func(ctx context.Context, _ ports.ModelRequest, _ func(ports.Delta)) (ports.Reply, error) {
+			<-ctx.Done()
+			time.Sleep(time.Second)
+			return ports.Reply{}, context.Cause(ctx)
+		}
+		w.script(reluctant, text("second"))
 		n := w.start()
 		w.say("go")
 		time.Sleep(time.Second)
