@@ -45,7 +45,7 @@ var commands = map[string]func(*script, args) domain.Command{
 		w := s.worker(a)
 		return domain.HandBack{Run: w.run, Token: w.token}
 	},
-	"rescue": func(s *script, a args) domain.Command {
+	"rescue": func(_ *script, a args) domain.Command {
 		jitter, _ := strconv.ParseFloat(a.named["jitter"], 64)
 		return domain.Rescue{Run: a.pos(0), Jitter: jitter}
 	},

@@ -3,6 +3,7 @@ package domain_test
 import (
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -86,10 +87,7 @@ func newScript(t *testing.T) *script {
 func (s *script) ledger() domaintest.Ledger {
 	if l := s.w.Ledgers[s.ref]; l != nil {
 		c := *l
-		c.Runs = map[string]domain.Run{}
-		for id, run := range l.Runs {
-			c.Runs[id] = run
-		}
+		c.Runs = maps.Clone(l.Runs)
 		c.Calls = slices.Clone(l.Calls)
 		return c
 	}
@@ -129,14 +127,14 @@ func (s *script) command(line string) []string {
 	case "request":
 		return s.request(a.pos(0))
 	case "again":
-		return s.do(s.last, a)
+		return s.do(s.last)
 	}
 	build, ok := commands[a.verb]
 	require.True(s.t, ok, "no such command: %s", line)
-	return s.do(build(s, a), a)
+	return s.do(build(s, a))
 }
 
-func (s *script) do(cmd domain.Command, a args) []string {
+func (s *script) do(cmd domain.Command) []string {
 	s.last = cmd
 	before := s.ledger()
 	if c, ok := cmd.(domain.ClaimRun); ok && before.Runs[c.Run].AvailableAt.After(s.w.Now) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -132,12 +133,7 @@ func (p Payload) With(key, value string) Payload {
 
 func isOneOf(quoted string, keys []string) bool {
 	name, _ := unquoteJSON(quoted)
-	for _, k := range keys {
-		if k == name {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(keys, name)
 }
 
 func appendMember(b []byte, quoted, value string) []byte {
@@ -221,7 +217,7 @@ func validPrefix(raw []byte) int {
 
 func syntaxDetail(err error) string {
 	var se *jsontext.SyntacticError
-	if !errors.As(err, &se) || se.Err != jsontext.ErrDuplicateName {
+	if !errors.As(err, &se) || !errors.Is(se.Err, jsontext.ErrDuplicateName) {
 		return clip(strings.TrimPrefix(err.Error(), "jsontext: "), 3*maxDetail)
 	}
 	s := "duplicate key " + quoteJSON(clip(se.JSONPointer.LastToken(), maxDetail))

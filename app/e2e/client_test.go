@@ -133,7 +133,7 @@ func (p *process) stream(ctx context.Context, session, query string) <-chan sse.
 	p.t.Helper()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, p.url+"/v1/sessions/"+session+"/events/stream?"+query, nil)
 	require.NoError(p.t, err)
-	res, err := http.DefaultClient.Do(req)
+	res, err := http.DefaultClient.Do(req) //nolint:bodyclose // by the goroutine below
 	require.NoError(p.t, err)
 	require.Equal(p.t, http.StatusOK, res.StatusCode)
 	frames := make(chan sse.Event, 1000)

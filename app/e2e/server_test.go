@@ -180,7 +180,7 @@ func (p *process) ended() {
 func (p *process) kill() {
 	p.t.Helper()
 	require.NoError(p.t, p.cmd.Process.Kill())
-	<-p.done
+	require.Error(p.t, <-p.done, "it was killed")
 }
 
 type lockedBuffer struct {

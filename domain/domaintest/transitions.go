@@ -204,9 +204,9 @@ func (l *Ledger) held(cmd domain.Command) bool {
 }
 
 // checkAnswered: what the answer promises holds, also when nothing was written for it.
-func (l *Ledger) checkAnswered(cmd domain.Command, out domain.Outcome, err error) error {
-	if err != nil {
-		return nil
+func (l *Ledger) checkAnswered(cmd domain.Command, out domain.Outcome, refusal error) error {
+	if refusal != nil {
+		return nil //nolint:nilerr // a refusal promises nothing
 	}
 	if c, ok := cmd.(domain.EnsureRun); ok && c.Compact && !l.Runs[l.Row.ActiveRun].Compact {
 		return fmt.Errorf("the compaction that was asked for is forgotten")
