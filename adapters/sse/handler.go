@@ -77,19 +77,20 @@ type stream struct {
 	filter partialFilter
 }
 
-func (s *stream) serve(r *http.Request, ref domain.SessionRef, partials bool) error {
+// serve hears of partials from before the headers on, so that a client that sees those misses none.
+func (s *stream) serve(r *http.Request, ref domain.SessionRef, wantPartials bool) error {
+	partials, cancel := subscribePartials(s.cfg.Partials, ref, wantPartials)
+	defer cancel()
 	if err := s.out.begin(); err != nil || r.Method == http.MethodHead {
 		return err
 	}
-	return s.run(r.Context(), ref, partials)
+	return s.run(r.Context(), partials)
 }
 
-func (s *stream) run(ctx context.Context, ref domain.SessionRef, wantPartials bool) error {
+func (s *stream) run(ctx context.Context, partials <-chan ports.Partial) error {
 	if err := s.catchUp(ctx); err != nil {
 		return err
 	}
-	partials, cancel := subscribePartials(s.cfg.Partials, ref, wantPartials)
-	defer cancel()
 	keepAlive := time.NewTimer(s.cfg.KeepAlive)
 	defer keepAlive.Stop()
 	for {
