@@ -3,6 +3,8 @@ package postgres
 import (
 	"context"
 	"errors"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -25,11 +27,41 @@ type change struct {
 	effects domain.Effects
 }
 
+// newCalls reports whether all calls of c come with its own events. They are then inserted and nothing else, so that an id
+// that was used before does not pass even where nobody looked.
+func (c change) newCalls() bool {
+	for _, call := range c.effects.Calls {
+		if len(c.effects.Events) == 0 || call.AssistantSeq < c.effects.Events[0].Seq {
+			return false
+		}
+	}
+	return true
+}
+
+// oldCalls reports whether no call of c comes with its own events.
+func (c change) oldCalls() bool {
+	for _, call := range c.effects.Calls {
+		if len(c.effects.Events) > 0 && call.AssistantSeq >= c.effects.Events[0].Seq {
+			return false
+		}
+	}
+	return true
+}
+
 // write is one statement that makes changes happen: all of a session's effects or, when its version moved on, none of
 // them. Sessions that are created and sessions that exist do not mix.
 type write struct {
-	create, info                               bool
+	create, info, fresh, whole                 bool
 	sessions, events, updates, inserts, called relation
+	count                                      int64 // of the changes
+}
+
+// wholeWrite is newWrite for sessions whose locks are held. It fails unless every guard holds, and spares itself the
+// search for those that do.
+func wholeWrite(changes []change) write {
+	w := newWrite(changes)
+	w.whole, w.count = len(changes) > 1, int64(len(changes))
+	return w
 }
 
 // newWrite returns the write of changes, of which there is at least one.
@@ -39,6 +71,7 @@ func newWrite(changes []change) write {
 	for _, c := range changes {
 		w.info = w.info || c.effects.InfoChanged
 	}
+	w.fresh = !slices.ContainsFunc(changes, func(c change) bool { return !c.newCalls() })
 	for _, c := range changes {
 		fx := c.effects
 		row := sqlstore.NewSessionRow(fx.Session)
@@ -98,15 +131,18 @@ func dueIn(d *time.Duration) sqlstore.Field {
 // args returns the parameters of the statement, in the order of its text.
 func (w write) args() []any {
 	var args []any
-	for _, rel := range []relation{w.sessions, w.events, w.updates, w.inserts, w.called} {
+	for i, rel := range []relation{w.sessions, w.events, w.updates, w.inserts, w.called} {
 		args = append(args, rel.args...)
+		if i == 0 && w.whole {
+			args = append(args, w.count)
+		}
 	}
 	return args
 }
 
 // shape is what the text of a write depends on.
 type shape struct {
-	create, info                               bool
+	create, info, fresh, whole                 bool
 	sessions, events, updates, inserts, called cardinality
 }
 
@@ -115,7 +151,7 @@ var writeTexts sync.Map // shape → string
 // text returns the statement. It yields one row for each session whose guard held: tenant, session, the clock.
 func (w write) text() string {
 	key := shape{
-		w.create, w.info, w.sessions.size, w.events.size, w.updates.size, w.inserts.size, w.called.size,
+		w.create, w.info, w.fresh, w.whole, w.sessions.size, w.events.size, w.updates.size, w.inserts.size, w.called.size,
 	}
 	if text, ok := writeTexts.Load(key); ok {
 		return text.(string)
@@ -133,10 +169,14 @@ func (w write) build() string {
 		used += len(rel.args)
 		return s
 	}
-	guarded := " CROSS JOIN guard g"
-	if w.sessions.size == many {
+	guarded, gate, from := " CROSS JOIN guard g", "", "g"
+	switch {
+	case w.whole:
+		guarded, gate, from = " CROSS JOIN held", " WHERE held.ok = 1", "n"
+	case w.sessions.size == many:
 		guarded = " JOIN guard g ON g.tenant_id = n.tenant_id AND g.session_id = n.session_id"
 	}
+	key := from + ".tenant_id, " + from + ".session_id"
 	if w.create {
 		names := sqlstore.Names(w.sessions.fields)
 		b.WriteString("WITH guard AS (INSERT INTO sessions (" + names + ") SELECT " + names + " FROM " + source(w.sessions) +
@@ -147,37 +187,48 @@ func (w write) build() string {
 			" WHERE s.tenant_id = n.tenant_id AND s.session_id = n.session_id AND s.version = n.seen" +
 			" RETURNING s.tenant_id, s.session_id)")
 	}
+	if w.whole {
+		used++
+		b.WriteString(", held AS (SELECT 1 / (count(*) = $" + strconv.Itoa(used) + "::bigint)::int AS ok FROM guard)")
+	}
 	if w.events.size != none {
 		body := (&sqlstore.EventRow{}).BodyFields()
 		b.WriteString(", appended AS (INSERT INTO events (tenant_id, session_id, " + sqlstore.Names(body) +
-			") SELECT g.tenant_id, g.session_id, " + sqlstore.Columns("n", body) + " FROM " + source(w.events) + guarded + ")")
+			") SELECT " + key + ", " + sqlstore.Columns("n", body) + " FROM " + source(w.events) + guarded + gate + ")")
 	}
 	const due = "coalesce(" + nowMS + " + n.due_in, n.available_at)"
 	run := &sqlstore.RunRow{}
 	if w.updates.size != none {
 		b.WriteString(", changed AS (UPDATE runs AS r SET " + assign(run.MovingFields()) + ", available_at = " + due +
 			" FROM " + source(w.updates) + guarded +
-			" WHERE r.run_id = n.run_id AND r.tenant_id = g.tenant_id AND r.session_id = g.session_id RETURNING r.run_id)")
+			" WHERE r.run_id = n.run_id AND NOT (r.tenant_id, r.session_id) IS DISTINCT FROM (" + key + ")" +
+			strings.Replace(gate, "WHERE", "AND", 1) + " RETURNING r.run_id)") // by its id, never by its session, which may have many
 	}
 	if w.inserts.size != none {
 		rest := append(run.FixedFields(), run.MovingFields()...)
 		b.WriteString(", begun AS (INSERT INTO runs (tenant_id, session_id, run_id, available_at, " + sqlstore.Names(rest) +
-			") SELECT g.tenant_id, g.session_id, n.run_id, " + due + ", " + sqlstore.Columns("n", rest) + " FROM " +
+			") SELECT " + key + ", n.run_id, " + due + ", " + sqlstore.Columns("n", rest) + " FROM " +
 			source(w.inserts) + guarded)
 		if w.updates.size != none {
 			// The run that gives way must leave the index of active runs before its successor enters it.
 			b.WriteString(" CROSS JOIN (SELECT count(*) FROM changed) AS first")
 		}
-		b.WriteString(")")
+		b.WriteString(gate + ")")
 	}
 	if w.called.size != none {
 		body := (&sqlstore.CallRow{}).BodyFields()
 		b.WriteString(", called AS (INSERT INTO tool_calls (tenant_id, session_id, " + sqlstore.Names(body) +
-			") SELECT g.tenant_id, g.session_id, " + sqlstore.Columns("n", body) + " FROM " + source(w.called) + guarded +
-			" ON CONFLICT (tenant_id, session_id, call_id) DO UPDATE SET" +
-			" started_epoch = excluded.started_epoch, result_seq = excluded.result_seq)")
+			") SELECT " + key + ", " + sqlstore.Columns("n", body) + " FROM " + source(w.called) + guarded + gate)
+		if !w.fresh {
+			b.WriteString(" ON CONFLICT (tenant_id, session_id, call_id) DO UPDATE SET" +
+				" started_epoch = excluded.started_epoch, result_seq = excluded.result_seq")
+		}
+		b.WriteString(")")
 	}
 	b.WriteString(" SELECT tenant_id, session_id, " + nowMS + " FROM guard")
+	if w.whole {
+		b.WriteString(" CROSS JOIN held" + gate)
+	}
 	return b.String()
 }
 
@@ -190,20 +241,19 @@ func assign(fields []sqlstore.Field) string {
 	return strings.Join(parts, ", ")
 }
 
-// apply makes one change happen, completes its outcome, and returns errMoved when the session's version moved on.
-func apply(ctx context.Context, q querier, c change) error {
+// apply makes one change happen, completes its outcome, and returns the database's now; errMoved when the session's
+// version moved on.
+func apply(ctx context.Context, q querier, c change) (now int64, err error) {
 	w := newWrite([]change{c})
 	var ref domain.SessionRef
-	var now int64
-	err := q.QueryRow(ctx, w.text(), w.args()...).Scan(&ref.Tenant, &ref.Session, &now)
+	err = q.QueryRow(ctx, w.text(), w.args()...).Scan(&ref.Tenant, &ref.Session, &now)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return errMoved
+		return 0, errMoved
 	}
-	if err != nil {
-		return err
+	if err == nil {
+		sqlstore.CompleteOutcome(&c.effects, now)
 	}
-	sqlstore.CompleteOutcome(&c.effects, now)
-	return nil
+	return now, err
 }
 
 // applyAll makes the changes happen whose sessions' versions have not moved on, completes their outcomes, and returns

@@ -78,7 +78,7 @@ func newBus(cfg BusConfig) (*Bus, error) {
 	conn.RuntimeParams["synchronous_commit"] = "off" // nothing that must last is written here
 	b := &Bus{
 		hub: sqlstore.NewHub(), conn: conn, log: cfg.Logger, self: newSelf(),
-		pingEvery: 10 * time.Second, pingTimeout: 5 * time.Second, gap: 3 * time.Millisecond,
+		pingEvery: 15 * time.Second, pingTimeout: 5 * time.Second, gap: 3 * time.Millisecond,
 		topics: make(map[token]*listened), out: newOutbox(),
 	}
 	if b.log == nil {

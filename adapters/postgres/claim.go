@@ -65,12 +65,48 @@ LIMIT $1::bigint`
 // claimViewsText loads the views of proposed runs, in the order proposed.
 var claimViewsText = "SELECT " + sqlstore.Columns("s", (&sqlstore.SessionRow{}).Fields()) + ", " +
 	sqlstore.Columns("r", (&sqlstore.RunRow{}).Fields()) +
-	" FROM unnest($1::text[]) WITH ORDINALITY AS n(run_id, turn) JOIN runs AS r ON r.run_id = n.run_id" +
+	" FROM unnest($1::text[]) WITH ORDINALITY AS n(run_id, turn) CROSS JOIN LATERAL" +
+	" (SELECT * FROM runs AS r WHERE r.run_id = n.run_id OFFSET 0) AS r" +
 	" JOIN sessions AS s ON s.tenant_id = r.tenant_id AND s.session_id = r.session_id ORDER BY n.turn"
+
+// queueText tells whether the process lives and, if it takes work, whether a run may be due: the least of what a claim
+// reads, outside of any transaction.
+const queueText = `
+WITH RECURSIVE walk AS (
+    (SELECT tenant_id, available_at <= ` + nowMS + ` AS due FROM runs
+     WHERE status = 'pending' AND NOT parked ORDER BY tenant_id, available_at, run_id LIMIT 1)
+    UNION ALL
+    SELECT next.tenant_id, next.due FROM walk AS w CROSS JOIN LATERAL (
+        SELECT tenant_id, available_at <= ` + nowMS + ` AS due FROM runs
+        WHERE status = 'pending' AND NOT parked AND tenant_id > w.tenant_id
+        ORDER BY tenant_id, available_at, run_id LIMIT 1) AS next
+    WHERE NOT w.due
+)
+SELECT NOT draining AND EXISTS (SELECT 1 FROM walk WHERE due) FROM processes
+WHERE process_id = $1::text AND NOT dead AND expires_at > ` + nowMS + `
+`
+
+// mayClaim looks whether a claim is worth a transaction. After a commit of this process that queued a run, it is.
+func (p runs) mayClaim(ctx context.Context, process string) (may bool, err error) {
+	if p.s.queued.Swap(false) {
+		return true, nil
+	}
+	err = p.s.read(ctx, func(ctx context.Context, q querier) error {
+		err := q.QueryRow(ctx, queueText, process).Scan(&may)
+		if errors.Is(err, pgx.ErrNoRows) {
+			err = ports.ErrProcessDead
+		}
+		return err
+	})
+	return may, err
+}
 
 // Claim implements ports.Runs. The claims of a round commit together; a run that domain refuses is left out. Rounds
 // follow until enough was claimed or nothing is due: runs without work do not count.
 func (p runs) Claim(ctx context.Context, req ports.ClaimRequest) ([]ports.Claim, error) {
+	if may, err := p.mayClaim(ctx, req.Process); err != nil || !may {
+		return nil, err
+	}
 	var claims []ports.Claim
 	for {
 		c := &claiming{req: req, log: p.s.log, after: p.s.served.get()}
@@ -82,6 +118,7 @@ func (p runs) Claim(ctx context.Context, req ports.ClaimRequest) ([]ports.Claim,
 			return nil, err
 		}
 		for _, ch := range c.changes {
+			p.s.views.keep(domain.View{}, &ch.effects, 0, true) // a claim sets no time
 			p.s.tell(ch.effects.Session.Ref, ch.effects)
 			p.s.served.set(ch.effects.Session.Ref.Tenant)
 		}

@@ -15,7 +15,12 @@ import (
 	"github.com/keel-agent/keel/ports/portstest"
 )
 
-func TestConformance(t *testing.T) {
+func TestConformance(t *testing.T) { testConformance(t, false) }
+
+// The same answers when every command goes through a lane.
+func TestConformanceInGroups(t *testing.T) { testConformance(t, true) }
+
+func testConformance(t *testing.T, grouped bool) {
 	modes := execModes
 	if testing.Short() {
 		modes = modes[:1]
@@ -23,6 +28,7 @@ func TestConformance(t *testing.T) {
 	for _, mode := range modes {
 		t.Run(mode, func(t *testing.T) {
 			b := newBench(t, mode)
+			b.grouped = grouped
 			t.Parallel()
 			portstest.TestStore(t, b.open)
 		})
@@ -33,6 +39,8 @@ func TestConformance(t *testing.T) {
 type bench struct {
 	url  string // with a query execution mode
 	pool *pgxpool.Pool
+
+	grouped bool // commands go through lanes
 }
 
 func newBench(t *testing.T, mode string) *bench {
@@ -58,6 +66,9 @@ func (b *bench) store(t *testing.T) portstest.Store {
 	notified := &portstest.Recorder{}
 	// One connection must do: nothing may want a second while it holds the first.
 	s := open(t, postgres.Config{URL: b.url, MaxConns: 1, AllowUnsafe: true, Notifier: notified})
+	if b.grouped {
+		s.GroupAlways()
+	}
 	return portstest.Store{
 		Ledger: s, Sessions: s.Sessions(), Runs: s.Runs(), Processes: s.Processes(), Notified: notified,
 		Advance:   func(d time.Duration) { b.advance(t, d) },

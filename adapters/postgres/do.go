@@ -15,15 +15,33 @@ import (
 // lockAfter is how many times a session may move on between the view and the write before its row is locked.
 const lockAfter = 2
 
-// Do implements ports.Ledger: the view in one statement, the decision in Go, the effects in one statement guarded by
-// the version that was decided on.
+// Do implements ports.Ledger. On its own a command is the view in one statement, the decision in Go, and the effects in
+// one statement guarded by the version that was decided on. When many are in flight they commit in groups.
 func (s *Store) Do(ctx context.Context, ref domain.SessionRef, cmd domain.Command) (domain.Outcome, error) {
 	if !sqlstore.Storable(ref.Tenant) || !sqlstore.Storable(ref.Session) {
 		return sqlstore.DoNowhere(ref, cmd)
 	}
-	d := &doing{ref: ref, cmd: cmd, needs: cmd.Needs()}
-	err := s.retry(ctx, d.attempt)
+	d := &doing{s: s, ref: ref, cmd: cmd, needs: cmd.Needs()}
+	together := s.crowd.enter()
+	defer s.crowd.leave()
+	if together && gregarious(cmd, d.needs) {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, unreachableLimit*s.patience)
+		defer cancel()
+		if settled, err := d.lane(ctx); settled {
+			return d.answer(err)
+		}
+	}
+	try := s.retry
+	if d.lost != nil {
+		try = s.resolve
+	}
+	err := try(ctx, d.attempt)
 	s.tell(ref, d.told())
+	return d.answer(err)
+}
+
+func (d *doing) answer(err error) (domain.Outcome, error) {
 	if err != nil {
 		return domain.Outcome{}, err
 	}
@@ -32,6 +50,9 @@ func (s *Store) Do(ctx context.Context, ref domain.SessionRef, cmd domain.Comman
 
 // tell hands what was committed to the Notifier.
 func (s *Store) tell(ref domain.SessionRef, fx domain.Effects) {
+	if fx.Wake.Queue {
+		s.queued.Store(true)
+	}
 	if s.notifier == nil || fx.Wake == (domain.Wake{}) && len(fx.Events) == 0 {
 		return
 	}
@@ -40,10 +61,16 @@ func (s *Store) tell(ref domain.SessionRef, fx domain.Effects) {
 
 // doing is one command on its way, over all its tries.
 type doing struct {
+	s     *Store
 	ref   domain.SessionRef
 	cmd   domain.Command
 	needs domain.Needs
 
+	ctx    context.Context // while in a lane
+	ticket *ticket
+	change *change // decided in a group
+
+	tried     bool            // before, on its own
 	moved     int             // how often the session moved on in between
 	lost      *domain.Effects // sent, but the reply never came
 	committed *domain.Effects
@@ -66,11 +93,13 @@ func (d *doing) attempt(ctx context.Context, conn *pgxpool.Conn) (sent bool, err
 	if d.moved >= lockAfter {
 		return d.locked(ctx, conn)
 	}
-	v, err := loadView(ctx, conn, d.ref, d.needs)
-	if err != nil {
-		return false, err
+	v, c := d.guess()
+	if c == nil {
+		if v, err = loadView(ctx, conn, d.ref, d.needs); err != nil {
+			return false, err
+		}
+		c, err = d.decide(v)
 	}
-	c, err := d.decide(v)
 	if c == nil || err != nil {
 		return false, err
 	}
@@ -79,7 +108,27 @@ func (d *doing) attempt(ctx context.Context, conn *pgxpool.Conn) (sent bool, err
 	}
 	commit, cancel := committing(ctx)
 	defer cancel()
-	return true, d.sent(apply(commit, conn, *c), c.effects, conn.Conn())
+	now, err := apply(commit, conn, *c)
+	return true, d.sent(err, v, c.effects, now, conn.Conn())
+}
+
+// guess decides on what the store knows of the session, at the first try; nil when that does not lead to a write.
+func (d *doing) guess() (domain.View, *change) {
+	if d.tried || d.lost != nil {
+		d.s.views.drop(d.ref)
+		return domain.View{}, nil
+	}
+	d.tried = true
+	v, ok := d.s.views.view(d.ref, d.needs)
+	if !ok {
+		return domain.View{}, nil
+	}
+	c, err := d.decide(v)
+	if c == nil || err != nil {
+		d.outcome = domain.Outcome{}
+		return domain.View{}, nil
+	}
+	return v, c
 }
 
 // locked is the way of a session that many write to: it holds the row's lock while it decides. The view is read by a
@@ -110,10 +159,11 @@ func (d *doing) locked(ctx context.Context, conn *pgxpool.Conn) (sent bool, err 
 	if c == nil || err != nil {
 		return false, err
 	}
-	if err := apply(commit, tx, *c); err != nil {
+	now, err := apply(commit, tx, *c)
+	if err != nil {
 		return false, err
 	}
-	return true, d.sent(tx.Commit(commit), c.effects, conn.Conn())
+	return true, d.sent(tx.Commit(commit), v, c.effects, now, conn.Conn())
 }
 
 // decide returns the change to make, or nil when the outcome is known without one.
@@ -143,11 +193,12 @@ func (d *doing) decide(v domain.View) (*change, error) {
 	return c, nil
 }
 
-// sent records how a write of fx went.
-func (d *doing) sent(err error, fx domain.Effects, conn *pgx.Conn) error {
+// sent records how a write of fx, decided on v, went.
+func (d *doing) sent(err error, v domain.View, fx domain.Effects, now int64, conn *pgx.Conn) error {
 	switch {
 	case err == nil:
 		d.committed, d.outcome = &fx, fx.Outcome
+		d.s.views.keep(v, &fx, now, ofOwner(d.cmd))
 	case errors.Is(err, errMoved):
 		d.moved++
 	case fateOf(err, conn.IsClosed()) == lost:

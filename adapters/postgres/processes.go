@@ -95,17 +95,27 @@ func (p processes) Deregister(ctx context.Context, id string) error {
 }
 
 const (
-	buryText = "UPDATE processes SET dead = true WHERE NOT dead AND expires_at <= " + nowMS
+	// quietText tells that there is nobody to bury and nothing to rescue, as is nearly always so.
+	quietText = `
+WITH RECURSIVE ` + ownersText + `
+SELECT NOT EXISTS (SELECT 1 FROM processes WHERE dead OR expires_at <= ` + nowMS + `) AND NOT EXISTS (
+    SELECT 1 FROM owners AS o
+    WHERE o.owner IS NOT NULL AND NOT EXISTS (SELECT 1 FROM processes AS p WHERE p.process_id = o.owner))`
 
-	// orphansText yields the running runs of dead processes and of those without a row, and each dead process that
-	// owns none as a row without run. The owners are found by leaping through their index.
-	orphansText = `
-WITH RECURSIVE owners AS (
+	// ownersText finds the owners of running runs by leaping through their index.
+	ownersText = `owners AS (
     (SELECT owner FROM runs WHERE status = 'running' ORDER BY owner LIMIT 1)
     UNION ALL
     SELECT (SELECT r.owner FROM runs AS r WHERE r.status = 'running' AND r.owner > o.owner ORDER BY r.owner LIMIT 1)
     FROM owners AS o WHERE o.owner IS NOT NULL
-), gone AS (
+)`
+
+	buryText = "UPDATE processes SET dead = true WHERE NOT dead AND expires_at <= " + nowMS
+
+	// orphansText yields the running runs of dead processes and of those without a row, and each dead process that
+	// owns none as a row without run.
+	orphansText = `
+WITH RECURSIVE ` + ownersText + `, gone AS (
     SELECT process_id FROM processes WHERE dead
     UNION
     SELECT o.owner FROM owners AS o
@@ -119,13 +129,16 @@ ORDER BY r.run_id`
 		" (SELECT 1 FROM runs AS r WHERE r.owner = p.process_id AND r.status = 'running')"
 )
 
-// Bury implements ports.Processes. The two statements of one round trip run one after the other, so the second sees
-// what a claim committed before its process was marked dead.
+// Bury implements ports.Processes. It looks first, and normally leaves it at that. The two statements of one round trip
+// run one after the other, so the second sees what a claim committed before its process was marked dead.
 func (p processes) Bury(ctx context.Context) ([]ports.Orphan, error) {
 	var orphans []ports.Orphan
 	err := p.s.retry(ctx, func(ctx context.Context, conn *pgxpool.Conn) (bool, error) {
 		orphans = nil
-		forget := false
+		quiet, forget := false, false
+		if err := conn.QueryRow(ctx, quietText).Scan(&quiet); err != nil || quiet {
+			return false, err
+		}
 		batch := &pgx.Batch{}
 		batch.Queue(buryText)
 		batch.Queue(orphansText).Query(func(rows pgx.Rows) error {

@@ -5,7 +5,9 @@ import (
 	"net"
 	"net/url"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 )
 
 // proxy stands between a store and the server. When armed, it carries the next message that contains a text on to the
@@ -15,7 +17,8 @@ type proxy struct {
 	t        testing.TB
 	listener net.Listener
 	server   string
-	pooler   bool // makes up process ids, as a pooler does
+	pooler   bool        // makes up process ids, as a pooler does
+	frozen   atomic.Bool // passes nothing on to the store, and closes nothing
 
 	mu     sync.Mutex
 	needle []byte // nil while not armed
@@ -118,6 +121,9 @@ func (p *proxy) carry(client, server net.Conn) {
 	b := make([]byte, 1<<16)
 	for {
 		n, err := server.Read(b)
+		for p.frozen.Load() {
+			time.Sleep(time.Millisecond)
+		}
 		mu.Lock()
 		tr := caught
 		mu.Unlock()

@@ -13,10 +13,13 @@ import (
 )
 
 // eventsText reads a page and, in the same snapshot, whether the session exists: the one row of a session without
-// events after the cursor has no seq.
+// events after the cursor has no seq. The sizes of payloads are known without reading them, so what lies beyond the
+// page's bytes is neither fetched nor sent.
 var eventsText = "SELECT " + sqlstore.OuterColumns("e", (&sqlstore.EventRow{}).Fields()) + " FROM sessions AS s" +
-	" LEFT JOIN LATERAL (SELECT * FROM events AS e WHERE e.tenant_id = s.tenant_id AND e.session_id = s.session_id" +
-	" AND e.seq > $3::bigint ORDER BY e.seq LIMIT $4::bigint) AS e ON true" +
+	" LEFT JOIN LATERAL (SELECT * FROM (SELECT e.*, sum(octet_length(e.payload)) OVER (ORDER BY e.seq ROWS UNBOUNDED PRECEDING)" +
+	" - octet_length(e.payload) AS before" +
+	" FROM (SELECT * FROM events AS e WHERE e.tenant_id = s.tenant_id AND e.session_id = s.session_id" +
+	" AND e.seq > $3::bigint ORDER BY e.seq LIMIT $4::bigint) AS e) AS e WHERE e.before <= $5::bigint) AS e ON true" +
 	" WHERE s.tenant_id = $1::text AND s.session_id = $2::text ORDER BY e.seq"
 
 // Events implements ports.Ledger.
@@ -27,7 +30,7 @@ func (s *Store) Events(ctx context.Context, ref domain.SessionRef, after domain.
 	var events []domain.Event
 	err := s.read(ctx, func(ctx context.Context, q querier) error {
 		events = nil
-		rows, err := q.Query(ctx, eventsText, ref.Tenant, ref.Session, int64(after), int64(max(limit, 0)))
+		rows, err := q.Query(ctx, eventsText, ref.Tenant, ref.Session, int64(after), int64(max(limit, 0)), int64(ports.PageBytes))
 		if err != nil {
 			return err
 		}
@@ -57,7 +60,7 @@ func (s *Store) read(ctx context.Context, f func(ctx context.Context, q querier)
 // list runs f, a query of bun, which takes its own connection from the pool.
 func list[T any](ctx context.Context, s *Store, f func(ctx context.Context) (T, error)) (T, error) {
 	var out T
-	err := s.loop(ctx, func(ctx context.Context) (sent bool, _ fate, err error) {
+	err := s.loop(ctx, false, func(ctx context.Context) (sent bool, _ fate, err error) {
 		out, err = f(ctx)
 		return false, fateOf(err, !errors.Is(err, sqlstore.ErrCorrupt)), err
 	})

@@ -2,14 +2,19 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"go.uber.org/zap"
+
+	"github.com/keel-agent/keel/ports"
 )
 
 const (
+	// patience is how long one try may wait for a connection and for answers to what it reads.
+	patience = 5 * time.Second
 	// commitTimeout bounds a commit that was sent; the context of the request no longer does.
 	commitTimeout = 15 * time.Second
 	// resolveTimeout bounds the search for the fate of a commit whose reply was lost.
@@ -27,14 +32,24 @@ type attempt func(ctx context.Context, conn *pgxpool.Conn) (sent bool, err error
 // retry tries op until it succeeds or no retry can help, each time on whichever connection the pool gives. Once a
 // commit's fate is unknown, the end of ctx no longer stops it: op itself finds out when tried again.
 func (s *Store) retry(ctx context.Context, op attempt) error {
-	return s.loop(ctx, func(ctx context.Context) (bool, fate, error) { return s.once(ctx, op) })
+	return s.loop(ctx, false, func(ctx context.Context) (bool, fate, error) { return s.once(ctx, op) })
 }
 
-func (s *Store) loop(ctx context.Context, try func(ctx context.Context) (sent bool, f fate, err error)) error {
+// resolve is retry for an operation that was sent before and whose fate is unknown.
+func (s *Store) resolve(ctx context.Context, op attempt) error {
+	return s.loop(ctx, true, func(ctx context.Context) (bool, fate, error) { return s.once(ctx, op) })
+}
+
+func (s *Store) loop(ctx context.Context, resolving bool, try func(ctx context.Context) (sent bool, f fate, err error)) error {
 	tries := map[fate]int{}
-	resolving := false
+	limit := unreachableLimit * s.patience
+	if resolving {
+		ctx, limit = context.WithoutCancel(ctx), resolveTimeout
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
 	for {
-		sent, f, err := try(ctx)
+		sent, f, err := s.briefly(ctx, try)
 		if err == nil {
 			return nil
 		}
@@ -53,6 +68,18 @@ func (s *Store) loop(ctx context.Context, try func(ctx context.Context) (sent bo
 			return translate(ctx, err, f)
 		}
 	}
+}
+
+// briefly tries for as long as the store waits for a server that does not answer. What is sent as a commit has a time of
+// its own.
+func (s *Store) briefly(ctx context.Context, try func(ctx context.Context) (bool, fate, error)) (sent bool, f fate, err error) {
+	ctx, cancel := context.WithTimeout(ctx, s.patience)
+	defer cancel()
+	sent, f, err = try(ctx)
+	if f == final && errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, ports.ErrUnavailable) {
+		f = unreachable
+	}
+	return sent, f, err
 }
 
 // once tries op on one connection.
@@ -81,6 +108,7 @@ func (s *Store) plan(f fate, tries map[fate]int, resolving bool) (wait time.Dura
 		s.pool.Reset()
 		return 0, n < staleLimit
 	case unreachable, lost:
+		s.suspicious()
 		s.log.Warn("connection to Postgres failed", zap.Int("tries", tries[lost]+tries[unreachable]), zap.Bool("resolving", resolving))
 		return pause(25*time.Millisecond, n-1), resolving || tries[lost]+tries[unreachable] < unreachableLimit
 	}

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -13,6 +14,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/keel-agent/keel/adapters/sqlstore"
+	"github.com/keel-agent/keel/domain"
 	"github.com/keel-agent/keel/ports"
 )
 
@@ -46,6 +48,12 @@ type Store struct {
 	notifier ports.Notifier
 	log      *zap.Logger
 	served   served
+	queued   atomic.Bool // a commit of this process queued a run since the last claim
+	views    known
+	crowd    crowd
+	lanes    [laneCount]lane
+	patience time.Duration
+	distrust atomic.Int64 // idle connections are tried out before use until then, in Unix milliseconds
 }
 
 var _ ports.Ledger = (*Store)(nil)
@@ -60,11 +68,18 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
+	s := &Store{notifier: cfg.Notifier, log: cfg.Logger, patience: patience}
+	s.views.rows = make(map[domain.SessionRef]kept)
+	s.crowd.crowdedAt, s.crowd.sparseAt = crowdedAt, sparseAt
+	for i := range s.lanes {
+		s.lanes[i].s = s
+	}
+	pc.ShouldPing = s.shouldPing
 	pool, err := pgxpool.NewWithConfig(ctx, pc)
 	if err != nil {
 		return nil, fmt.Errorf("postgres: %w", err)
 	}
-	s := &Store{pool: pool, notifier: cfg.Notifier, log: cfg.Logger}
+	s.pool = pool
 	if s.log == nil {
 		s.log = zap.NewNop()
 	}
@@ -96,10 +111,24 @@ func poolConfig(cfg Config) (*pgxpool.Config, error) {
 	return pc, nil
 }
 
+// trusted is how long a connection may rest before it is tried out, and how long all are after one has failed.
+const trusted = 10 * time.Second
+
+// shouldPing spares an idle process the pings, which a failed connection brings back for a while: after a restart of
+// the server every idle connection is dead.
+func (s *Store) shouldPing(_ context.Context, p pgxpool.ShouldPingParams) bool {
+	return p.IdleDuration > trusted || time.Now().UnixMilli() < s.distrust.Load()
+}
+
+func (s *Store) suspicious() { s.distrust.Store(time.Now().Add(trusted).UnixMilli()) }
+
 // keepGoodPlans makes prepared statements keep plans that stay right as tables grow: a plan made while a table was
 // empty would scan it, and stay. All hot statements go by an index.
 func keepGoodPlans(params map[string]string) {
-	for name, value := range map[string]string{"plan_cache_mode": "force_generic_plan", "enable_seqscan": "off", "jit": "off"} {
+	for name, value := range map[string]string{
+		"plan_cache_mode": "force_generic_plan", "jit": "off",
+		"enable_seqscan": "off", "enable_mergejoin": "off", "enable_hashjoin": "off", "enable_sort": "off",
+	} {
 		if _, set := params[name]; !set {
 			params[name] = value
 		}
