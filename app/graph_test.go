@@ -8,6 +8,7 @@ import (
 	"go.uber.org/fx"
 	"go.uber.org/zap"
 
+	"github.com/keel-agent/keel/adapters/postgres/postgrestest"
 	"github.com/keel-agent/keel/app/runner"
 	"github.com/keel-agent/keel/ports"
 )
@@ -30,7 +31,7 @@ type everyPort struct {
 
 func TestTheWholeGraphBuilds(t *testing.T) {
 	for name, store := range map[string]string{
-		"memory": "memory:", "sqlite": "sqlite:" + filepath.Join(t.TempDir(), "keel.db"), "postgres": testDatabase(t),
+		"memory": "memory:", "sqlite": "sqlite:" + filepath.Join(t.TempDir(), "keel.db"), "postgres": postgrestest.Database(t, ""),
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := Config{Listen: "127.0.0.1:0", Store: store, Auth: authOff, Provider: "fake"}

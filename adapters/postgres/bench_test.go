@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/keel-agent/keel/adapters/postgres"
+	"github.com/keel-agent/keel/adapters/postgres/postgrestest"
 	"github.com/keel-agent/keel/domain"
 	"github.com/keel-agent/keel/domain/domaintest"
 	"github.com/keel-agent/keel/ports"
@@ -26,17 +27,17 @@ func BenchmarkAppends(b *testing.B) {
 
 func benchmarkAppends(b *testing.B, sessions int) {
 	u := migrated(b)
-	admin(b, u, "CREATE TABLE bare (LIKE events INCLUDING ALL)")
+	postgrestest.Exec(b, u, "CREATE TABLE bare (LIKE events INCLUDING ALL)")
 	conns := min(sessions, 16)
 	store := open(b, postgres.Config{URL: u, MaxConns: conns})
-	pool, err := pgxpool.New(b.Context(), with(b, u, "pool_max_conns", fmt.Sprint(conns)))
+	pool, err := pgxpool.New(b.Context(), postgrestest.With(b, u, "pool_max_conns", fmt.Sprint(conns)))
 	if err != nil {
 		b.Fatal(err)
 	}
 	defer pool.Close()
 	ledgers := claimedBy(b, store, sessions)
 	text := domaintest.AssistantText(nil, fmt.Sprintf("%01000d", 0))
-	admin(b, u, "VACUUM ANALYZE")
+	postgrestest.Exec(b, u, "VACUUM ANALYZE")
 
 	appends := func(client, n int) error {
 		l := ledgers[client]

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/keel-agent/keel/adapters/postgres"
+	"github.com/keel-agent/keel/adapters/postgres/postgrestest"
 	"github.com/keel-agent/keel/domain"
 	"github.com/keel-agent/keel/ports"
 	"github.com/keel-agent/keel/ports/portstest"
@@ -19,7 +20,7 @@ var busName = "bus-" + rand.Text()
 // openBus opens a bus that lives as long as the test.
 func openBus(t testing.TB) *postgres.Bus {
 	t.Helper()
-	b, err := postgres.OpenBus(postgres.BusConfig{URL: with(t, serverURL(t), "application_name", busName)})
+	b, err := postgres.OpenBus(postgres.BusConfig{URL: postgrestest.With(t, postgrestest.Server(t), "application_name", busName)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +74,7 @@ func TestBusAcrossProcesses(t *testing.T) {
 
 // breakAll ends the connections of every bus.
 func breakAll(t *testing.T) {
-	admin(t, serverURL(t), "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = '"+busName+"'")
+	postgrestest.Exec(t, postgrestest.Server(t), "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = '"+busName+"'")
 }
 
 func TestBusCarriesManyTopics(t *testing.T) {
@@ -111,7 +112,7 @@ func TestBusReconnects(t *testing.T) {
 
 // The server is away when the bus starts; nobody waits for it.
 func TestBusStartsWithoutAServer(t *testing.T) {
-	parsed, err := url.Parse(serverURL(t))
+	parsed, err := url.Parse(postgrestest.Server(t))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,21 +10,22 @@ import (
 	"github.com/jackc/pgx/v5/pgproto3"
 
 	"github.com/keel-agent/keel/adapters/postgres"
+	"github.com/keel-agent/keel/adapters/postgres/postgrestest"
 	"github.com/keel-agent/keel/ports"
 )
 
 func TestOpenRefusesAServerThatLosesCommits(t *testing.T) {
-	u := freshDatabase(t, "")
+	u := postgrestest.Database(t, "")
 	parsed, err := url.Parse(u)
 	if err != nil {
 		t.Fatal(err)
 	}
-	admin(t, u, "ALTER DATABASE "+strings.TrimPrefix(parsed.Path, "/")+" SET synchronous_commit = off")
+	postgrestest.Exec(t, u, "ALTER DATABASE "+strings.TrimPrefix(parsed.Path, "/")+" SET synchronous_commit = off")
 	refused(t, u, "synchronous_commit")
 }
 
 func TestOpenRefusesAnEncodingThatCannotHoldAllText(t *testing.T) {
-	refused(t, freshDatabase(t, "TEMPLATE template0 ENCODING 'SQL_ASCII' LOCALE 'C'"), "server_encoding")
+	refused(t, postgrestest.Database(t, "TEMPLATE template0 ENCODING 'SQL_ASCII' LOCALE 'C'"), "server_encoding")
 }
 
 // refused fails unless Open names the setting and the way around, and AllowUnsafe is that way.
@@ -53,10 +54,10 @@ func TestOpenReportsAnUnreachableServer(t *testing.T) {
 
 // K40: behind a pooler, a mode that cannot work is refused with the setting that helps.
 func TestOpenRefusesAModeThatDoesNotSuitAPooler(t *testing.T) {
-	p, through := newProxy(t, serverURL(t))
+	p, through := newProxy(t, postgrestest.Server(t))
 	p.pooler = true
 	for _, mode := range execModes {
-		_, err := postgres.Open(t.Context(), postgres.Config{URL: with(t, through, "default_query_exec_mode", mode)})
+		_, err := postgres.Open(t.Context(), postgres.Config{URL: postgrestest.With(t, through, "default_query_exec_mode", mode)})
 		if mode == "describe_exec" != errors.Is(err, postgres.ErrPooler) {
 			t.Errorf("%s: error %v", mode, err)
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/keel-agent/keel/adapters/postgres"
+	"github.com/keel-agent/keel/adapters/postgres/postgrestest"
 	"github.com/keel-agent/keel/adapters/sqlstore"
 	"github.com/keel-agent/keel/domain"
 	"github.com/keel-agent/keel/ports/portstest"
@@ -45,13 +46,13 @@ type bench struct {
 
 func newBench(t *testing.T, mode string) *bench {
 	t.Helper()
-	url := with(t, migrated(t), "synchronous_commit", "off") // the suites ask for no crash of the server
+	url := postgrestest.With(t, migrated(t), "synchronous_commit", "off") // the suites ask for no crash of the server
 	pool, err := pgxpool.New(context.Background(), url)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(pool.Close)
-	return &bench{url: with(t, url, "default_query_exec_mode", mode), pool: pool}
+	return &bench{url: postgrestest.With(t, url, "default_query_exec_mode", mode), pool: pool}
 }
 
 // open empties the schema and opens a store on it.

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/keel-agent/keel/adapters/postgres"
+	"github.com/keel-agent/keel/adapters/postgres/postgrestest"
 	"github.com/keel-agent/keel/domain"
 	"github.com/keel-agent/keel/domain/domaintest"
 	"github.com/keel-agent/keel/ports"
@@ -19,7 +20,7 @@ import (
 // failing makes every write to table fail with the SQLSTATE as many times as asked, then succeed.
 func failing(t *testing.T, u, table, code string, times int) {
 	t.Helper()
-	admin(t, u,
+	postgrestest.Exec(t, u,
 		"CREATE SEQUENCE IF NOT EXISTS failures",
 		"SELECT setval('failures', 1, false)",
 		fmt.Sprintf(`CREATE OR REPLACE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -71,9 +72,9 @@ func TestLastingFaultIsReported(t *testing.T) {
 
 // K40: fifty sessions on two connections whose server ends them at random.
 func TestTerminatedConnections(t *testing.T) {
-	u := with(t, migrated(t), "application_name", "victim")
+	u := postgrestest.With(t, migrated(t), "application_name", "victim")
 	store := open(t, postgres.Config{URL: u, MaxConns: 2})
-	killer, err := pgxpool.New(t.Context(), serverURL(t))
+	killer, err := pgxpool.New(t.Context(), postgrestest.Server(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,14 +152,14 @@ func TestSchemaChangesUnderneath(t *testing.T) {
 	for _, mode := range execModes {
 		t.Run(mode, func(t *testing.T) {
 			u := migrated(t)
-			store := open(t, postgres.Config{URL: with(t, u, "default_query_exec_mode", mode), MaxConns: 3})
+			store := open(t, postgres.Config{URL: postgrestest.With(t, u, "default_query_exec_mode", mode), MaxConns: 3})
 			l := claimed(t, store, domain.SessionRef{Tenant: "t", Session: "s"})
 			l.must(l.answer([]domain.Seq{1}, domaintest.Call{ID: "a", Name: "tool"}, domaintest.Call{ID: "b", Name: "tool"}))
 			if _, _, err := store.Sessions().Get(t.Context(), l.ref); err != nil {
 				t.Fatal(err)
 			}
 			l.events()
-			admin(t, u,
+			postgrestest.Exec(t, u,
 				"ALTER TABLE events ADD COLUMN more text", "ALTER TABLE sessions ADD COLUMN more bigint NOT NULL DEFAULT 7",
 				"ALTER TABLE runs ADD COLUMN more text", "ALTER TABLE tool_calls ADD COLUMN more text",
 				"ALTER TABLE processes ADD COLUMN more text",

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/keel-agent/keel/adapters/postgres"
+	"github.com/keel-agent/keel/adapters/postgres/postgrestest"
 	"github.com/keel-agent/keel/adapters/sqlstore"
 )
 
@@ -14,7 +15,7 @@ func pending(all []sqlstore.Migration) []sqlstore.Migration {
 }
 
 func TestMigrateAppliesEachMigrationOnce(t *testing.T) {
-	url := freshSchema(t)
+	url := postgrestest.Schema(t)
 	before, err := postgres.Status(t.Context(), url)
 	if err != nil || len(before) == 0 || len(pending(before)) != len(before) {
 		t.Fatalf("status of an empty schema: %v, error %v", before, err)
@@ -34,7 +35,7 @@ func TestMigrateAppliesEachMigrationOnce(t *testing.T) {
 }
 
 func TestMigrateBySeveralProcessesAtOnce(t *testing.T) {
-	url := freshDatabase(t, "")
+	url := postgrestest.Database(t, "")
 	var mu sync.Mutex
 	var applied []sqlstore.Migration
 	var group sync.WaitGroup

@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/keel-agent/keel/adapters/postgres/postgrestest"
 )
 
 // proxy stands between a store and the server. When armed, it carries the next message that contains a text on to the
@@ -46,7 +48,7 @@ func newProxy(t testing.TB, u string) (p *proxy, through string) {
 	t.Cleanup(func() { _ = l.Close() })
 	go p.accept()
 	parsed.Host = l.Addr().String()
-	return p, with(t, parsed.String(), "default_query_exec_mode", "exec")
+	return p, postgrestest.With(t, parsed.String(), "default_query_exec_mode", "exec")
 }
 
 // lose arms the proxy; the connection breaks as soon as the server has replied.

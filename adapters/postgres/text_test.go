@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/keel-agent/keel/adapters/postgres"
+	"github.com/keel-agent/keel/adapters/postgres/postgrestest"
 	"github.com/keel-agent/keel/domain"
 	"github.com/keel-agent/keel/domain/domaintest"
 	"github.com/keel-agent/keel/ports"
@@ -31,7 +32,7 @@ func TestTextsComeBackUnchanged(t *testing.T) {
 	url := migrated(t)
 	for _, mode := range execModes {
 		t.Run(mode, func(t *testing.T) {
-			store := open(t, postgres.Config{URL: with(t, url, "default_query_exec_mode", mode)})
+			store := open(t, postgres.Config{URL: postgrestest.With(t, url, "default_query_exec_mode", mode)})
 			for name, text := range awkward {
 				t.Run(name, func(t *testing.T) { testText(t, store, mode+" "+name, text) })
 			}

@@ -20,7 +20,10 @@ import (
 func TestDiskFull(t *testing.T) {
 	dir := t.TempDir()
 	if err := syscall.Mount("keel-test", dir, "tmpfs", 0, "size=2m,mode=700"); err != nil {
-		t.Skipf("a small disk cannot be made: %v", err)
+		if os.Geteuid() == 0 {
+			t.Fatalf("a small disk cannot be made: %v", err)
+		}
+		t.Skip("only root can make a small disk; TestFull runs everywhere")
 	}
 	t.Cleanup(func() { _ = syscall.Unmount(dir, syscall.MNT_DETACH) })
 	path := filepath.Join(dir, "keel.db")

@@ -3,7 +3,6 @@ package e2e
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"net/http"
 	"os"
@@ -16,9 +15,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
+
+	"github.com/keel-agent/keel/adapters/postgres/postgrestest"
 )
 
 var keel string // the program under test
@@ -69,26 +68,8 @@ func newStore(t *testing.T, kind string) string {
 	case "sqlite":
 		return "sqlite:" + filepath.Join(t.TempDir(), "keel.db")
 	default:
-		return newDatabase(t)
+		return postgrestest.Database(t, "")
 	}
-}
-
-func newDatabase(t *testing.T) string {
-	t.Helper()
-	base := os.Getenv("KEEL_TEST_POSTGRES_URL")
-	require.NotEmpty(t, base, "KEEL_TEST_POSTGRES_URL is not set: run the tests by `make test`, which brings a database")
-	ctx := context.Background()
-	conn, err := pgx.Connect(ctx, base)
-	require.NoError(t, err)
-	name := "e2e_" + strings.ReplaceAll(uuid.NewString(), "-", "")
-	_, err = conn.Exec(ctx, "CREATE DATABASE "+name)
-	require.NoError(t, err)
-	t.Cleanup(func() {
-		_, err := conn.Exec(ctx, "DROP DATABASE "+name+" WITH (FORCE)")
-		require.NoError(t, err)
-		require.NoError(t, conn.Close(ctx))
-	})
-	return regexp.MustCompile(`/[^/?]*(\?|$)`).ReplaceAllString(base, "/"+name+"$1")
 }
 
 // process is one running server.
