@@ -89,7 +89,7 @@ func (v *Verifier) project(e Event) {
 // Finish compares with the session's row and its tool call rows, and returns all that differs.
 func (v *Verifier) Finish(s Session, calls []ToolCall) []Fault {
 	compare(v, "head_seq", v.head.Seq, s.HeadSeq)
-	compare(v, "head_hash", v.head.Hash, s.HeadHash)
+	compare(v, "head_hash", fmt.Sprintf("%x", v.head.Hash), fmt.Sprintf("%x", s.HeadHash))
 	compare(v, "owed", v.fold.Owed, s.Owed)
 	compare(v, "open_calls", v.fold.OpenCalls, s.OpenCalls)
 	compare(v, "kept_seq", v.fold.KeptSeq, s.KeptSeq)

@@ -163,6 +163,10 @@ func tokenOf(t ports.Topic) token {
 	return token(base64.RawURLEncoding.EncodeToString(sum[:16]))
 }
 
+// livedLong is how long a connection has to last for its end to be no repeated failure: a proxy or an operator that cuts
+// idle connections now and then must not make the process deaf for longer each time.
+const livedLong = 2 * time.Second
+
 // keep runs one connection's work again and again until ctx ends, with a pause that grows while it fails at once.
 func (b *Bus) keep(ctx context.Context, name string, work func(ctx context.Context) error) {
 	for failures := 0; ctx.Err() == nil; failures++ {
@@ -171,7 +175,7 @@ func (b *Bus) keep(ctx context.Context, name string, work func(ctx context.Conte
 		if ctx.Err() != nil {
 			return
 		}
-		if time.Since(began) > time.Minute {
+		if time.Since(began) > livedLong {
 			failures = 0
 		}
 		b.log.Warn("wake-up connection failed", zap.String("connection", name), zap.Error(err))

@@ -143,13 +143,15 @@ func (f *feed) lastLook() {
 func (f *feed) ledgerAt(head domain.Seq) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if head > f.head || f.asked > f.looked {
-		f.asked++
-		f.wakeAll()
-	}
 	slowest := f.head
 	for r := range f.readers {
 		slowest = min(slowest, r.at)
+	}
+	if head > f.head || f.asked > f.looked {
+		f.asked++
+		f.wakeAll()
+	} else if slowest < head { // a stream could not read on, or the feed began anew beyond it
+		f.wakeAll()
 	}
 	f.forget(max(0, min(len(f.frames), int(slowest-f.oldest())+1)))
 }

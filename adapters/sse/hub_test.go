@@ -483,3 +483,59 @@ func TestClosedHub(t *testing.T) {
 	c.reader.Close()
 	require.Zero(t, s.subscribed())
 }
+
+// wokenWithin reads on when the hub wakes c, which it must within d.
+func (c *seen) wokenWithin(d time.Duration) {
+	c.t.Helper()
+	select {
+	case <-c.reader.Wake():
+	case <-time.After(d):
+		require.FailNow(c.t, "no wake-up came")
+	}
+}
+
+// A stream whose reading failed is woken again although the feed itself, kept up by another stream, misses nothing.
+func TestStreamThatCouldNotReadOnIsWoken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore()
+		s.commit(ref, 260, 10)
+		h := s.hub(t)
+		atHead := follow(t, h, ref, 260)
+		require.Zero(t, atHead.next())
+		time.Sleep(12 * time.Second) // two sweeps: the feed remembers nothing
+		behind := follow(t, h, ref, 0)
+		s.fail(ports.ErrUnavailable)
+		_, err := behind.reader.Next(t.Context())
+		require.ErrorIs(t, err, ports.ErrUnavailable)
+		s.fail(nil)
+		for len(behind.reader.Wake()) > 0 {
+			<-behind.reader.Wake()
+		}
+		behind.wokenWithin(6 * time.Second)
+		behind.until(260)
+		behind.reader.Close()
+		atHead.reader.Close()
+	})
+}
+
+// A commit that no wake-up told of reaches the streams before it also when another one resumes beyond it.
+func TestResumeBeyondAMissedCommit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore()
+		s.commit(ref, 3, 10)
+		h := s.hub(t)
+		old := follow(t, h, ref, 3)
+		require.Zero(t, old.next())
+		s.commit(ref, 3, 10) // in another process, whose notification is lost
+		resumed := follow(t, h, ref, 6)
+		require.Zero(t, resumed.next())
+		synctest.Wait()
+		for len(old.reader.Wake()) > 0 {
+			<-old.reader.Wake()
+		}
+		old.wokenWithin(6 * time.Second)
+		old.until(6)
+		old.reader.Close()
+		resumed.reader.Close()
+	})
+}

@@ -67,3 +67,9 @@ func TestMigrateTwice(t *testing.T) {
 	}
 	require.Equal(t, 0, run([]string{"migrate", "status", "--store", store}))
 }
+
+func TestHostileIdsStayOnTheirLine(t *testing.T) {
+	require.Equal(t, "s1 é", oneLine("s1 é"))
+	require.Equal(t, `"a\x1b[2Jb\nverified 0 faults"`, oneLine("a\x1b[2Jb\nverified 0 faults"))
+	require.Equal(t, `"\xff"`, oneLine("\xff"))
+}

@@ -8,8 +8,12 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"strconv"
+	"strings"
 	"syscall"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/keel-agent/keel/app"
 	"github.com/keel-agent/keel/domain"
@@ -61,7 +65,7 @@ func (v *verifyCmd) Run() error {
 
 func (v *verifyCmd) fault(out *bufio.Writer, ref domain.SessionRef, f domain.Fault) {
 	if !v.JSON {
-		fmt.Fprintf(out, "%s/%s: %s\n", ref.Tenant, ref.Session, f)
+		fmt.Fprintf(out, "%s/%s: %s\n", oneLine(ref.Tenant), oneLine(ref.Session), oneLine(f.String()))
 		return
 	}
 	_ = json.NewEncoder(out).Encode(struct {
@@ -79,4 +83,12 @@ func (v *verifyCmd) summary(out *bufio.Writer, count app.Verified) error {
 	}
 	_, err := fmt.Fprintf(out, "verified %d sessions with %d events: %d faults\n", count.Sessions, count.Events, count.Faults)
 	return err
+}
+
+// oneLine returns s as it is when a terminal can show it, else quoted: what a store holds may be hostile.
+func oneLine(s string) string {
+	if strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) || r == utf8.RuneError }) {
+		return strconv.Quote(s)
+	}
+	return s
 }
