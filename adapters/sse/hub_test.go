@@ -484,13 +484,13 @@ func TestClosedHub(t *testing.T) {
 	require.Zero(t, s.subscribed())
 }
 
-// wokenWithin reads on when the hub wakes c, which it must within d.
-func (c *seen) wokenWithin(d time.Duration) {
-	c.t.Helper()
+// wokenWithin waits for a wake-up, which must come within d.
+func (s *seen) wokenWithin(d time.Duration) {
+	s.t.Helper()
 	select {
-	case <-c.reader.Wake():
+	case <-s.reader.Wake():
 	case <-time.After(d):
-		require.FailNow(c.t, "no wake-up came")
+		require.FailNow(s.t, "no wake-up came")
 	}
 }
 
