@@ -45,7 +45,7 @@ type Owned struct {
 	PendingInput    bool
 }
 
-// Orphan is a running run whose owner is dead.
+// Orphan names a run that nobody looks after any more: its owner is dead, or its parent was cancelled.
 type Orphan struct {
 	Ref domain.SessionRef
 	Run string

@@ -22,6 +22,11 @@ type Runs interface {
 	// cursor in that order. It returns domain.ErrNotFound when the session is missing or foreign.
 	List(ctx context.Context, ref domain.SessionRef, before *RunCursor, limit int) ([]domain.Run, error)
 
+	// Forsaken returns at most limit active runs that should be cancelled and are not: those of sessions that a tool call
+	// of a cancelled run made, unless they began after that run had ended. parent narrows the search to the children of
+	// one session; the zero ref searches all tenants. The order is that of run ids.
+	Forsaken(ctx context.Context, parent domain.SessionRef, limit int) ([]Orphan, error)
+
 	// OpenCalls returns the session's tool calls without a result, by (assistant_seq, ordinal).
 	OpenCalls(ctx context.Context, ref domain.SessionRef) ([]domain.ToolCall, error)
 }

@@ -49,6 +49,33 @@ func (p Runs) List(ctx context.Context, ref domain.SessionRef, before *ports.Run
 	return found, nil
 }
 
+// Forsaken implements ports.Runs.
+func (p Runs) Forsaken(ctx context.Context, parent domain.SessionRef, limit int) (found []ports.Orphan, err error) {
+	err = p.store.locked(ctx, func(s *Store) error {
+		for _, active := range []map[string]*record{s.pending, s.running} {
+			for id, r := range active {
+				if of := r.row.Parent; of != nil && s.forsaken(r, r.runs[id]) &&
+					(parent == domain.SessionRef{} || parent == domain.SessionRef{Tenant: r.row.Ref.Tenant, Session: of.Session}) {
+					found = append(found, ports.Orphan{Ref: r.row.Ref, Run: id})
+				}
+			}
+		}
+		return nil
+	})
+	slices.SortFunc(found, func(a, b ports.Orphan) int { return cmp.Compare(a.Run, b.Run) })
+	return found[:min(len(found), max(limit, 0))], err
+}
+
+// forsaken reports whether the run of a child should be cancelled because its parent's run was.
+func (s *Store) forsaken(child *record, run domain.Run) bool {
+	of, ok := s.sessions[domain.SessionRef{Tenant: child.row.Ref.Tenant, Session: child.row.Parent.Session}]
+	if !ok || run.CancelSeq != nil {
+		return false
+	}
+	maker, ok := of.runs[child.row.Parent.Run]
+	return ok && maker.CancelSeq != nil && (maker.SettledAt.IsZero() || !run.CreatedAt.After(maker.SettledAt))
+}
+
 // OpenCalls implements ports.Runs.
 func (p Runs) OpenCalls(ctx context.Context, ref domain.SessionRef) ([]domain.ToolCall, error) {
 	if err := ctx.Err(); err != nil {

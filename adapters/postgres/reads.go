@@ -118,6 +118,28 @@ func (p runs) List(ctx context.Context, ref domain.SessionRef, before *ports.Run
 	return list(ctx, p.s, func(ctx context.Context) ([]domain.Run, error) { return p.s.lists.Runs(ctx, ref, before, limit) })
 }
 
+var forsakenText = sqlstore.ForsakenText("$1::text", "$2::text", "$3::bigint")
+
+// Forsaken implements ports.Runs.
+func (p runs) Forsaken(ctx context.Context, parent domain.SessionRef, limit int) ([]ports.Orphan, error) {
+	var found []ports.Orphan
+	err := p.s.read(ctx, func(ctx context.Context, q querier) error {
+		found = nil
+		tenant, session := sqlstore.NullRef(parent)
+		rows, err := q.Query(ctx, forsakenText, tenant, session, int64(max(limit, 0)))
+		if err != nil {
+			return err
+		}
+		var o ports.Orphan
+		_, err = pgx.ForEachRow(rows, []any{&o.Ref.Tenant, &o.Ref.Session, &o.Run}, func() error {
+			found = append(found, o)
+			return nil
+		})
+		return err
+	})
+	return found, err
+}
+
 func (p runs) OpenCalls(ctx context.Context, ref domain.SessionRef) ([]domain.ToolCall, error) {
 	v, err := p.s.view(ctx, ref, domain.Needs{OpenCalls: true})
 	return v.Calls, err

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 
+	"github.com/keel-agent/keel/adapters/sqlstore"
 	"github.com/keel-agent/keel/domain"
 	"github.com/keel-agent/keel/ports"
 )
@@ -54,6 +55,21 @@ func (p runs) Get(ctx context.Context, ref domain.SessionRef, run string) (domai
 func (p runs) List(ctx context.Context, ref domain.SessionRef, before *ports.RunCursor, limit int) ([]domain.Run, error) {
 	list, err := p.s.lists.Runs(ctx, ref, before, limit)
 	return list, translate(ctx, err)
+}
+
+var forsakenText = sqlstore.ForsakenText("?1", "?2", "?3")
+
+// Forsaken implements ports.Runs.
+func (p runs) Forsaken(ctx context.Context, parent domain.SessionRef, limit int) (found []ports.Orphan, err error) {
+	tenant, session := sqlstore.NullRef(parent)
+	err = p.s.reading(ctx, func(q querier) error {
+		var o ports.Orphan
+		return each(q, forsakenText, []any{tenant, session, max(limit, 0)}, []any{&o.Ref.Tenant, &o.Ref.Session, &o.Run}, func() error {
+			found = append(found, o)
+			return nil
+		})
+	})
+	return found, err
 }
 
 func (p runs) OpenCalls(ctx context.Context, ref domain.SessionRef) ([]domain.ToolCall, error) {

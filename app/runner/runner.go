@@ -15,15 +15,16 @@ import (
 
 // Config tunes a Runner. Zero fields take the defaults named.
 type Config struct {
-	Address   string        // where this process can be reached, for people
-	Workers   int           // attempts at a time; 64
-	LeaseTTL  time.Duration // how long the process lives without a beat; 15 s
-	Heartbeat time.Duration // between beats; a third of LeaseTTL
-	Poll      time.Duration // between looks for due runs when nothing wakes; 5 s
-	BuryEvery time.Duration // between looks for dead processes; 2 s
-	Budget    int           // attempts per run; domain.DefaultBudget
-	MaxTurns  int           // provider calls per attempt; 50
-	MaxBytes  int           // of one payload; domain.DefaultMaxPayload
+	Address      string        // where this process can be reached, for people
+	Workers      int           // attempts at a time; 64
+	LeaseTTL     time.Duration // how long the process lives without a beat; 15 s
+	Heartbeat    time.Duration // between beats; a third of LeaseTTL
+	Poll         time.Duration // between looks for due runs when nothing wakes; 5 s
+	BuryEvery    time.Duration // between looks for dead processes; 2 s
+	CascadeEvery time.Duration // between looks for children of cancelled runs; LeaseTTL
+	Budget       int           // attempts per run; domain.DefaultBudget
+	MaxTurns     int           // provider calls per attempt; 50
+	MaxBytes     int           // of one payload; domain.DefaultMaxPayload
 }
 
 func (c Config) withDefaults() Config {
@@ -32,6 +33,7 @@ func (c Config) withDefaults() Config {
 	setDefault(&c.Heartbeat, c.LeaseTTL/3)
 	setDefault(&c.Poll, 5*time.Second)
 	setDefault(&c.BuryEvery, 2*time.Second)
+	setDefault(&c.CascadeEvery, c.LeaseTTL)
 	setDefault(&c.MaxTurns, 50)
 	return c
 }
@@ -88,7 +90,7 @@ func (r *Runner) Start(ctx context.Context) error {
 	if err := r.register(ctx); err != nil {
 		return err
 	}
-	for _, loop := range []func(){r.claimLoop, r.beatLoop, r.buryLoop} {
+	for _, loop := range []func(){r.claimLoop, r.beatLoop, r.buryLoop, r.cascadeLoop} {
 		r.loops.Go(loop)
 	}
 	return nil

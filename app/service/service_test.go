@@ -188,3 +188,43 @@ func TestReady(t *testing.T) {
 	s, _ := newService(t, nil)
 	require.NoError(t, s.Ready(t.Context()))
 }
+
+// TestCancelReachesChildren: the runs of sessions that a cancelled run made end with it, theirs too, at once.
+func TestCancelReachesChildren(t *testing.T) {
+	for name, end := range map[string]func(*service.Service) error{
+		"cancel": func(s *service.Service) error {
+			_, err := s.Cancel(t.Context(), ref, domain.StoredPayload(`{}`))
+			return err
+		},
+		"close": func(s *service.Service) error {
+			_, _, err := s.CloseSession(t.Context(), ref)
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, store := newService(t, nil)
+			ctx := t.Context()
+			_, err := s.SubmitInput(ctx, ref, domain.StoredPayload(`{"text":"go"}`))
+			require.NoError(t, err)
+			var family []domain.SessionRef
+			for i, parent := 0, ref; i < 3; i++ {
+				_, maker, err := store.Sessions().Get(ctx, parent)
+				require.NoError(t, err)
+				child := domain.SessionRef{Tenant: ref.Tenant, Session: fmt.Sprint("child", i)}
+				_, err = store.Do(ctx, child, domain.CreateSession{
+					Request: domain.StoredPayload(`{}`), Parent: &domain.Parent{Session: parent.Session, Run: maker.ID},
+				})
+				require.NoError(t, err)
+				_, err = s.SubmitInput(ctx, child, domain.StoredPayload(`{"text":"dig"}`))
+				require.NoError(t, err)
+				family, parent = append(family, child), child
+			}
+			require.NoError(t, end(s))
+			for _, child := range family {
+				_, run, err := store.Sessions().Get(ctx, child)
+				require.NoError(t, err)
+				require.NotNil(t, run.CancelSeq, child.Session)
+			}
+		})
+	}
+}

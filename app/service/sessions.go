@@ -161,6 +161,9 @@ func patchCommand(patch domain.Payload) (cmd domain.PatchSession, err error) {
 // CloseSession ends the session: at once, or through closing while a run is active. Closing again changes nothing.
 func (s *Service) CloseSession(ctx context.Context, ref domain.SessionRef) (domain.Outcome, domain.Usage, error) {
 	out, err := s.ledger.Do(ctx, ref, domain.CloseSession{At: s.now()})
+	if err == nil {
+		err = s.cancelChildren(ctx, ref)
+	}
 	if err != nil {
 		return domain.Outcome{}, domain.Usage{}, err
 	}

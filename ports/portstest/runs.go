@@ -28,6 +28,7 @@ func TestRuns(t *testing.T, open Open) {
 		{"dead processes", claimByTheDead},
 		{"claims at once", claimsAtOnce},
 		{"list", listRuns},
+		{"forsaken children", forsakenChildren},
 	}.run(t, open)
 }
 

@@ -1,0 +1,65 @@
+package portstest
+
+import (
+	"github.com/stretchr/testify/require"
+
+	"github.com/keel-agent/keel/domain"
+	"github.com/keel-agent/keel/ports"
+)
+
+// child makes a session that a call of a run of parent made, with an input and so a run of its own.
+func (e *env) child(parent domain.SessionRef, run string) (ref domain.SessionRef, own string) {
+	e.Helper()
+	ref = e.session(func(c *domain.CreateSession) {
+		c.Parent = &domain.Parent{Session: parent.Session, Run: run, Call: "call"}
+	})
+	_, own = e.submit(ref)
+	return ref, own
+}
+
+func (e *env) forsaken(parent domain.SessionRef, limit int) []ports.Orphan {
+	e.Helper()
+	found, err := e.Runs.Forsaken(e.ctx, parent, limit)
+	require.NoError(e, err)
+	return found
+}
+
+// forsakenChildren are the active runs whose makers were cancelled, each level by itself, until they are cancelled too.
+func forsakenChildren(e *env) {
+	parent := e.session()
+	_, maker := e.submit(parent)
+	first, firstRun := e.child(parent, maker)
+	second, secondRun := e.child(parent, maker)
+	grandchild, grandchildRun := e.child(first, firstRun)
+	other := e.session()
+	_, otherMaker := e.submit(other)
+	e.child(other, otherMaker)
+	e.child(domain.SessionRef{Session: "of-another-maker"}, "missing")
+	require.Empty(e, e.forsaken(domain.SessionRef{}, 10), "nobody was cancelled")
+
+	w := e.begin(parent)
+	e.do(parent, domain.RequestCancel{At: e.at()})
+	both := []ports.Orphan{{Ref: first, Run: firstRun}, {Ref: second, Run: secondRun}}
+	require.Equal(e, both, e.forsaken(domain.SessionRef{}, 10))
+	require.Equal(e, both, e.forsaken(parent, 10))
+	require.Equal(e, both[:1], e.forsaken(parent, 1))
+	require.Empty(e, e.forsaken(other, 10))
+	require.Empty(e, e.forsaken(domain.SessionRef{Tenant: "t2", Session: parent.Session}, 10))
+	require.Empty(e, e.forsaken(domain.SessionRef{Tenant: "t1", Session: "missing"}, 10))
+
+	e.do(first, domain.RequestCancel{At: e.at(), Run: firstRun})
+	require.Equal(e, []ports.Orphan{{Ref: grandchild, Run: grandchildRun}}, e.forsaken(first, 10))
+	require.Equal(e, both[1:], e.forsaken(parent, 10))
+
+	w.ok(w.settle(domain.Failure))
+	require.Equal(e, both[1:], e.forsaken(parent, 10), "ended, but its child runs on")
+	e.do(second, domain.RequestCancel{At: e.at(), Run: secondRun})
+	require.Empty(e, e.forsaken(parent, 10))
+
+	v := &worker{env: e, ref: second, run: secondRun, token: domain.Token{Process: e.proc, Epoch: e.row(second).Epoch}}
+	v.ok(v.settle(domain.Failure))
+	late := e.input("a user goes on with the child")
+	late.At = e.at().Add(long)
+	e.do(second, late)
+	require.Empty(e, e.forsaken(parent, 10), "it began after its maker had ended")
+}
