@@ -75,6 +75,10 @@ fuzz-each:
 	done; \
 	echo "fuzzed $$(wc -w <<<"$$targets") targets for $(FUZZTIME) each"
 
+.PHONY: mutants
+mutants: ## plant known bugs one at a time (mutants/bugs); each must make its test fail, MUTANTS=-run=REGEXP for some
+	@$(WITH_POSTGRES) go run ./mutants $(MUTANTS)
+
 .PHONY: bench
 bench: ## measure beside limits and peers, with a throw-away Postgres, into docs/BENCHMARKS.md; BENCHFLAGS=-short is quick
 	@$(WITH_POSTGRES) go run ./bench -out docs/BENCHMARKS.md $(BENCHFLAGS)

@@ -60,6 +60,7 @@ var table = []row{
 	{owner: "app/*/...", project: []string{"domain/...", "ports/..."}, thirdParty: []string{"go.uber.org/zap/...", "golang.org/x/..."}, tests: anything},
 
 	{owner: "bench/...", project: anything, thirdParty: anything},
+	{owner: "mutants"},
 }
 
 // reserved names the third-party packages that only some packages may import, tests included.

@@ -71,15 +71,19 @@ func guideWithAttempt(e *env) {
 // guideAgainstSettle: a guide is a guide only if it was committed before the attempt settled, and in either case a run
 // will come for it (K13, variant C).
 func guideAgainstSettle(e *env) {
-	for range 15 {
+	for i := range 16 {
 		w := e.started()
 		w.ok(w.answer(1))
 		guide, settle := e.guide("now"), w.settle(domain.Success)
 		var out domain.Outcome
 		var errGuide, errSettle error
 		var wg sync.WaitGroup
-		wg.Go(func() { out, errGuide = e.Ledger.Do(e.ctx, w.ref, guide) })
-		wg.Go(func() { _, errSettle = e.Ledger.Do(e.ctx, w.ref, settle) })
+		both := []func(){
+			func() { out, errGuide = e.Ledger.Do(e.ctx, w.ref, guide) },
+			func() { _, errSettle = e.Ledger.Do(e.ctx, w.ref, settle) },
+		}
+		wg.Go(both[i%2])
+		wg.Go(both[1-i%2])
 		wg.Wait()
 		require.NoError(e, errGuide)
 		require.NoError(e, errSettle)

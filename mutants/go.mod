@@ -1,0 +1,3 @@
+module github.com/keel-agent/keel/mutants
+
+go 1.26
