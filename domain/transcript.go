@@ -16,8 +16,9 @@ type Transcript struct {
 	entries []Entry
 	waiting []waitingInput // inputs not placed yet, ascending
 	turn    map[Seq]*turnInput
-	rounds  int                  // assistant messages of the current turn, failed ones too
+	rounds  int                  // assistant messages of the current turn that entries holds, failed ones too
 	calls   map[string]callPlace // open calls
+	held    int                  // events in entries
 
 	base    modelContext // what entries[:settled] say to a model; they change no more
 	settled int
@@ -55,6 +56,9 @@ func NewTranscript() *Transcript {
 // Head returns the seq of the last event applied.
 func (t *Transcript) Head() Seq { return t.head }
 
+// Held returns how many events it holds the content of: those that no compaction summarised.
+func (t *Transcript) Held() int { return t.held + len(t.waiting) }
+
 // Apply adds the next event. Events come in seq order. It returns ErrInvalidPayload when a payload lacks its kind's
 // shape, which no committed payload does.
 func (t *Transcript) Apply(e Event) error {
@@ -62,26 +66,31 @@ func (t *Transcript) Apply(e Event) error {
 	if err != nil {
 		return err
 	}
+	t.apply(e.Seq, e.Kind, said)
+	return nil
+}
+
+// apply adds an event whose payload was parsed already.
+func (t *Transcript) apply(seq Seq, k Kind, said fact) {
 	legacy := t.LegacyWatermark
-	t.Fold.add(e.Seq, e.Kind, said)
-	t.head = e.Seq
-	switch e.Kind {
+	t.Fold.add(seq, k, said)
+	t.head = seq
+	switch k {
 	case UserMessage:
-		t.waiting = append(t.waiting, waitingInput{e.Seq, said.input})
-		t.turn[e.Seq] = &turnInput{selection: said.input.Selection}
+		t.waiting = append(t.waiting, waitingInput{seq, said.input})
+		t.turn[seq] = &turnInput{selection: said.input.Selection}
 	case AssistantMessage:
-		t.answer(e.Seq, said.answer, legacy)
+		t.answer(seq, said.answer, legacy)
 	case ToolResult:
 		t.result(said.output)
 	case Compaction:
 		t.compact(said.summary)
 	case RunFinished:
-		if t.TurnInputs == nil {
+		if said.status != finishedFailed {
 			t.rounds = 0
 		}
 		t.forget()
 	}
-	return nil
 }
 
 func (t *Transcript) answer(seq Seq, m Assistant, legacy Seq) {
@@ -92,7 +101,9 @@ func (t *Transcript) answer(seq Seq, m Assistant, legacy Seq) {
 		}
 	}
 	if m.StopReason.Completed() {
-		t.entries = append(t.entries, t.take(append(t.waitingUpTo(legacy), m.InputSeqs...))...)
+		placed := t.take(append(t.waitingUpTo(legacy), m.InputSeqs...))
+		t.entries = append(t.entries, placed...)
+		t.held += len(placed)
 	}
 	at := len(t.entries)
 	entry := Entry{Seq: seq, Answer: &m}
@@ -105,6 +116,7 @@ func (t *Transcript) answer(seq Seq, m Assistant, legacy Seq) {
 		}
 	}
 	t.entries = append(t.entries, entry)
+	t.held++
 	t.forget()
 }
 
@@ -145,17 +157,30 @@ func (t *Transcript) result(out ToolOutput) {
 	if p, ok := t.calls[out.ToolCallID]; ok {
 		t.entries[p.entry].Results[p.ordinal] = &out
 		delete(t.calls, out.ToolCallID)
+		t.held++
 	}
 }
 
-// compact puts a summary in the place of all that stands before the first kept event. An input that was committed
-// earlier but presented later stays where it is: a question may not vanish from before its answer.
+// compact puts a summary in the place of all that was committed before the first kept event. An input that was committed
+// earlier but first presented after a kept answer stays where it is: a question may not vanish from before its answer.
+// What was kept suffices to tell which those are (see Resumption).
 func (t *Transcript) compact(summary string) {
-	first := slices.IndexFunc(t.entries, func(e Entry) bool { return e.Seq >= t.KeptSeq })
-	if first < 0 {
-		first = len(t.entries)
+	kept, answers, answered := []Entry{{Seq: t.KeptSeq, Summary: summary}}, 0, false
+	t.held = 1
+	for _, e := range t.entries {
+		if e.Seq < t.KeptSeq && !answered {
+			continue
+		}
+		kept = append(kept, e)
+		t.held += 1 + len(e.Results)
+		if e.Answer != nil {
+			answers, answered = answers+1, answered || e.Answer.StopReason.Completed()
+		}
 	}
-	t.entries = append([]Entry{{Seq: t.KeptSeq, Summary: summary}}, t.entries[first:]...)
+	t.entries, t.rounds = kept, min(t.rounds, answers)
+	t.waiting = slices.DeleteFunc(t.waiting, func(w waitingInput) bool { // those that a watermark says are answered
+		return w.seq < t.KeptSeq && !slices.Contains(t.Unanswered, w.seq)
+	})
 	t.base, t.settled = modelContext{}, 0
 	clear(t.calls)
 }

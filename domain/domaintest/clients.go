@@ -24,7 +24,7 @@ func (g *Generator) edge() Step {
 	}
 	switch n := g.src.Int(24); {
 	case n < 11:
-		return Do{ref, g.input()}
+		return Do{ref, g.input(ref)}
 	case n == 11:
 		return Do{ref, g.contradict(ref)}
 	case n < 14:
@@ -42,7 +42,7 @@ func (g *Generator) edge() Step {
 		id := g.id("x")
 		return Do{ref, domain.AppendExternal{At: g.at(), RequestID: id, Payload: External(id)}}
 	default:
-		return Do{ref, g.malformed()}
+		return Do{ref, g.malformed(ref)}
 	}
 }
 
@@ -58,7 +58,7 @@ func (g *Generator) create() Step {
 	return Do{ref, domain.CreateSession{At: g.at(), Request: request, Info: info, StateOwner: owner}}
 }
 
-func (g *Generator) input() domain.SubmitInput {
+func (g *Generator) input(ref domain.SessionRef) domain.SubmitInput {
 	id := g.id("q")
 	p := User(id, oneOf(g.src, texts))
 	switch g.src.Int(5) {
@@ -71,12 +71,26 @@ func (g *Generator) input() domain.SubmitInput {
 		p = p.With("n", oneOf(g.src, []string{"9007199254740993", "1.0", "1e400", "-0", "8123456789012345677"})).
 			With("DELIVERY", `"nonsense"`)
 	}
+	if oneIn(g.src, 4) {
+		p = p.With("selection", `{"model":`+Quote(id)+`}`)
+	}
+	if l, ok := g.World.Ledgers[ref]; ok && oneIn(g.src, 4) {
+		p = p.With("retryOf", fmt.Sprint(g.retried(l)))
+	}
 	return domain.SubmitInput{At: g.at(), RequestID: id, Payload: p, NewRun: g.id("r")}
+}
+
+// retried is what an input names in retryOf: one that waits, or any event, also one that is not there yet.
+func (g *Generator) retried(l *Ledger) domain.Seq {
+	if len(l.Row.Unanswered) > 0 && !oneIn(g.src, 3) {
+		return oneOf(g.src, l.Row.Unanswered)
+	}
+	return domain.Seq(g.src.Int(int(l.Row.HeadSeq) + 3))
 }
 
 // contradict sends a known key with other content, or the same content otherwise spelled.
 func (g *Generator) contradict(ref domain.SessionRef) domain.SubmitInput {
-	c := g.input()
+	c := g.input(ref)
 	l, ok := g.World.Ledgers[ref]
 	if !ok {
 		return c
@@ -93,8 +107,8 @@ func (g *Generator) contradict(ref domain.SessionRef) domain.SubmitInput {
 }
 
 // malformed is an input that must be refused, whatever the session.
-func (g *Generator) malformed() domain.SubmitInput {
-	c := g.input()
+func (g *Generator) malformed(ref domain.SessionRef) domain.SubmitInput {
+	c := g.input(ref)
 	switch g.src.Int(6) {
 	case 0:
 		c.Payload = c.Payload.With("requestedDelivery", `"guide"`)

@@ -1,6 +1,7 @@
 package domaintest
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/keel-agent/keel/domain"
@@ -39,7 +40,7 @@ func (g *Generator) next(w *worker) Step {
 		return g.finish(w, l)
 	case l.Row.OpenCalls > 0:
 		return g.tools(w, l)
-	case w.snapshot == nil && (run.Compact || oneIn(g.src, 12)): // also unasked, when the context is too long
+	case w.snapshot == nil && (run.Compact || oneIn(g.src, 5)): // also unasked, when the context is too long
 		return g.compact(w, l)
 	case w.snapshot == nil && !w.failed:
 		return g.prepare(w, l)
@@ -134,13 +135,16 @@ func (g *Generator) tools(w *worker, l *Ledger) Step {
 	return Do{w.ref, domain.AppendToolResult{At: g.at(), Run: w.run, Token: w.token, Call: c.ID, Payload: p}}
 }
 
-// compact cuts as late as is allowed, or finds nothing to cut.
+// compact cuts as late as is allowed or earlier, or finds nothing to cut.
 func (g *Generator) compact(w *worker, l *Ledger) Step {
 	cut := l.Row.HeadSeq
 	for _, waiting := range [][]domain.Seq{l.Row.Unanswered, l.Row.TurnInputs} {
 		if len(waiting) > 0 {
 			cut = min(cut, waiting[0])
 		}
+	}
+	if earlier := int(cut - l.Row.KeptSeq); earlier > 1 && oneIn(g.src, 2) {
+		cut -= domain.Seq(g.src.Int(earlier))
 	}
 	for _, c := range slices.Backward(l.Calls) {
 		if c.AssistantSeq < cut && cut <= c.ResultSeq {
@@ -154,11 +158,11 @@ func (g *Generator) compact(w *worker, l *Ledger) Step {
 		if len(l.Calls) > 0 && oneIn(g.src, 2) {
 			cut = max(oneOf(g.src, l.Calls).ResultSeq, 1)
 		}
-		c.Payload = Compaction("so far", cut)
+		c.Payload = Compaction(fmt.Sprint("before ", cut), cut)
 		return Do{w.ref, c}
 	}
 	if cut > max(l.Row.KeptSeq, 1) && !oneIn(g.src, 4) {
-		c.Payload = Compaction("so far", cut)
+		c.Payload = Compaction(fmt.Sprint("before ", cut), cut)
 	}
 	return Do{w.ref, c}
 }
