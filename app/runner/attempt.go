@@ -26,10 +26,10 @@ type attempt struct {
 	ctx  context.Context
 	stop context.CancelCauseFunc
 
-	t         *domain.Transcript
-	whole     bool         // t could be read; it is kept for the next attempt
-	compact   bool         // a compaction was asked for
-	presented []domain.Seq // guides injected by this attempt
+	t         *domain.Transcript // nil until the ledger was read
+	whole     bool               // t could be read; it is kept for the next attempt
+	compact   bool               // a compaction was asked for
+	presented []domain.Seq       // guides injected by this attempt
 	summary   domain.Summary
 	began     time.Time
 }
@@ -47,7 +47,7 @@ func newAttempt(r *Runner, l *lease, c ports.Claim) *attempt {
 		r: r, lease: l, claim: c, ref: c.Session.Ref,
 		token:   domain.Token{Process: l.id, Epoch: c.Run.Epoch},
 		log:     r.Log.With(zap.String("session", c.Session.Ref.Session), zap.String("run", c.Run.ID), zap.Int64("epoch", c.Run.Epoch)),
-		t:       r.cache.take(c.Session.Ref),
+		t:       r.remembered(&c.Session),
 		compact: c.Run.Compact,
 		began:   r.Clock.Now(),
 	}
@@ -180,6 +180,9 @@ const pageSize = 500
 
 // sync applies the events that the transcript has not seen.
 func (a *attempt) sync() error {
+	if a.t == nil {
+		return a.load()
+	}
 	for {
 		events, err := retried(a, func(ctx context.Context) ([]domain.Event, error) {
 			return a.r.Ledger.Events(ctx, a.ref, a.t.Head(), pageSize)

@@ -7,7 +7,7 @@ import (
 	"github.com/keel-agent/keel/domain"
 )
 
-// cacheEvents bounds the cache: the events of all transcripts in it, counted by their heads.
+// cacheEvents bounds the cache: the events that all transcripts in it hold.
 const cacheEvents = 500_000
 
 // cache keeps the transcripts of sessions that were run here lately, so that the next turn reads only what is new. A
@@ -21,17 +21,18 @@ type cache struct {
 }
 
 type cached struct {
-	ref domain.SessionRef
-	t   *domain.Transcript
+	ref  domain.SessionRef
+	t    *domain.Transcript
+	held int
 }
 
-// take removes and returns the transcript of ref, or a new one.
+// take removes and returns the transcript of ref, or nil.
 func (c *cache) take(ref domain.SessionRef) *domain.Transcript {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e := c.find[ref]
 	if e == nil {
-		return domain.NewTranscript()
+		return nil
 	}
 	return c.remove(e).t
 }
@@ -46,8 +47,8 @@ func (c *cache) put(ref domain.SessionRef, t *domain.Transcript) {
 	if e := c.find[ref]; e != nil {
 		c.remove(e)
 	}
-	c.find[ref] = c.order.PushFront(&cached{ref, t})
-	c.events += int(t.Head())
+	c.find[ref] = c.order.PushFront(&cached{ref, t, t.Held()})
+	c.events += t.Held()
 	for c.events > cacheEvents && c.order.Len() > 1 {
 		c.remove(c.order.Back())
 	}
@@ -56,6 +57,6 @@ func (c *cache) put(ref domain.SessionRef, t *domain.Transcript) {
 func (c *cache) remove(e *list.Element) *cached {
 	kept := c.order.Remove(e).(*cached)
 	delete(c.find, kept.ref)
-	c.events -= int(kept.t.Head())
+	c.events -= kept.held
 	return kept
 }

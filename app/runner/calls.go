@@ -64,11 +64,11 @@ func (a *attempt) resumeCalls() error {
 	if err != nil {
 		return err
 	}
-	_, offered, err := a.choices(a.t.Present(*a.claim.Run.ClaimSeq, nil))
+	now, err := a.choose(a.t.Present(*a.claim.Run.ClaimSeq, nil))
 	if err != nil {
 		return err
 	}
-	plan := planned(pending, nil, offered)
+	plan := planned(pending, nil, now.offered)
 	for i := range plan {
 		c := &plan[i]
 		row := slices.IndexFunc(rows, func(r domain.ToolCall) bool { return r.ID == c.block.ID })

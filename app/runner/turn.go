@@ -41,33 +41,40 @@ func (a *attempt) turn(p domain.Presented) (v verdict, over bool, err error) {
 	return a.accept(req, reply)
 }
 
-// choices returns what is in force for a request that presents p: the selection and the tools that are offered.
-func (a *attempt) choices(p domain.Presented) (domain.Selection, map[string]offeredTool, error) {
-	raw, _ := a.t.Selection(p)
-	sel, err := domain.ParseSelection(raw)
-	if err != nil {
-		return sel, nil, permanent{fmt.Errorf("selection: %w", err)}
+// choices are what is in force for a request: the selection and the tools that are offered.
+type choices struct {
+	domain.Selection
+	raw     string // the selection as it stands in the ledger, "" when there is none
+	answers int    // that the ledger holds for the input that brought it
+	offered map[string]offeredTool
+}
+
+// choose returns the choices for a request that presents p.
+func (a *attempt) choose(p domain.Presented) (c choices, err error) {
+	c.raw, c.answers = a.t.Selection(p)
+	if c.Selection, err = domain.ParseSelection(c.raw); err != nil {
+		return c, permanent{fmt.Errorf("selection: %w", err)}
 	}
-	if !sel.HasTools {
-		sel.Tools = a.claim.Session.Tools
+	if !c.HasTools {
+		c.Tools = a.claim.Session.Tools
 	}
-	return sel, a.r.tools.offer(sel.Tools), nil
+	c.offered = a.r.tools.offer(c.Tools)
+	return c, nil
 }
 
 // prepare builds the request of a boundary. It fails when the input's selection cannot be read.
 func (a *attempt) prepare(p domain.Presented) (request, error) {
-	sel, offered, err := a.choices(p)
+	c, err := a.choose(p)
 	if err != nil {
 		return request{}, err
 	}
-	raw, answers := a.t.Selection(p)
-	provider, model := a.r.Providers.Resolve(cmp.Or(sel.Model, a.claim.Session.Model))
+	provider, model := a.r.Providers.Resolve(cmp.Or(c.Model, a.claim.Session.Model))
 	req := request{
-		generation: a.r.IDs.New(), provider: provider, presented: p, offered: offered,
+		generation: a.r.IDs.New(), provider: provider, presented: p, offered: c.offered,
 		body: ports.ModelRequest{
-			Model: model, System: a.claim.Session.System, Messages: a.t.Context(p), Tools: specs(sel.Tools, offered),
-			Options: ports.Options{Temperature: sel.Temperature, MaxTokens: sel.MaxTokens, Thinking: sel.Thinking},
-			Turn:    ports.Turn{Selection: raw, Call: answers},
+			Model: model, System: a.claim.Session.System, Messages: a.t.Context(p), Tools: specs(c.Tools, c.offered),
+			Options: ports.Options{Temperature: c.Temperature, MaxTokens: c.MaxTokens, Thinking: c.Thinking},
+			Turn:    ports.Turn{Selection: c.raw, Call: c.answers},
 		},
 	}
 	a.summary.Provider, a.summary.Model = provider.Name(), cmp.Or(model, a.summary.Model)
