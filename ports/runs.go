@@ -27,6 +27,10 @@ type Runs interface {
 	// one session; the zero ref searches all tenants. The order is that of run ids.
 	Forsaken(ctx context.Context, parent domain.SessionRef, limit int) ([]Orphan, error)
 
+	// Active returns the pending and running runs of the named sessions of a tenant, by the session's id: at most one of
+	// each, none of those that are missing or foreign.
+	Active(ctx context.Context, tenant string, sessions []string) ([]domain.Run, error)
+
 	// OpenCalls returns the session's tool calls without a result, by (assistant_seq, ordinal).
 	OpenCalls(ctx context.Context, ref domain.SessionRef) ([]domain.ToolCall, error)
 }

@@ -76,6 +76,26 @@ func (s *Store) forsaken(child *record, run domain.Run) bool {
 	return ok && maker.CancelSeq != nil && (maker.SettledAt.IsZero() || !run.CreatedAt.After(maker.SettledAt))
 }
 
+// Active implements ports.Runs.
+func (p Runs) Active(ctx context.Context, tenant string, sessions []string) ([]domain.Run, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	p.store.mu.Lock()
+	defer p.store.mu.Unlock()
+	var active []domain.Run
+	for _, id := range slices.Compact(slices.Sorted(slices.Values(sessions))) {
+		r, ok := p.store.sessions[domain.SessionRef{Tenant: tenant, Session: id}]
+		if !ok {
+			continue
+		}
+		if run, ok := r.runs[r.row.ActiveRun]; ok {
+			active = append(active, cloneRun(run))
+		}
+	}
+	return active, nil
+}
+
 // OpenCalls implements ports.Runs.
 func (p Runs) OpenCalls(ctx context.Context, ref domain.SessionRef) ([]domain.ToolCall, error) {
 	if err := ctx.Err(); err != nil {

@@ -140,6 +140,10 @@ func (p runs) Forsaken(ctx context.Context, parent domain.SessionRef, limit int)
 	return found, err
 }
 
+func (p runs) Active(ctx context.Context, tenant string, sessions []string) ([]domain.Run, error) {
+	return list(ctx, p.s, func(ctx context.Context) ([]domain.Run, error) { return p.s.lists.ActiveRuns(ctx, tenant, sessions) })
+}
+
 func (p runs) OpenCalls(ctx context.Context, ref domain.SessionRef) ([]domain.ToolCall, error) {
 	v, err := p.s.view(ctx, ref, domain.Needs{OpenCalls: true})
 	return v.Calls, err

@@ -72,6 +72,11 @@ func (p runs) Forsaken(ctx context.Context, parent domain.SessionRef, limit int)
 	return found, err
 }
 
+func (p runs) Active(ctx context.Context, tenant string, sessions []string) ([]domain.Run, error) {
+	list, err := p.s.lists.ActiveRuns(ctx, tenant, sessions)
+	return list, translate(ctx, err)
+}
+
 func (p runs) OpenCalls(ctx context.Context, ref domain.SessionRef) ([]domain.ToolCall, error) {
 	v, err := p.s.view(ctx, ref, domain.Needs{OpenCalls: true})
 	return v.Calls, err

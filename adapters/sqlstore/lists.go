@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"unicode/utf8"
 
 	"github.com/uptrace/bun"
@@ -147,6 +148,25 @@ func (l Lists) Runs(ctx context.Context, ref domain.SessionRef, before *ports.Ru
 			return nil, domain.ErrNotFound
 		}
 	}
+	return toRuns(rows)
+}
+
+// ActiveRuns implements ports.Runs.Active.
+func (l Lists) ActiveRuns(ctx context.Context, tenant string, sessions []string) ([]domain.Run, error) {
+	sessions = slices.DeleteFunc(slices.Clone(sessions), func(id string) bool { return !Storable(id) })
+	if len(sessions) == 0 || !Storable(tenant) {
+		return nil, nil
+	}
+	var rows []RunRow
+	err := l.query(&rows).Where("r.tenant_id = ?", tenant).Where("r.session_id IN (?)", bun.In(sessions)).
+		Where("r.status IN ('pending', 'running')").OrderExpr("r.session_id").Scan(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return toRuns(rows)
+}
+
+func toRuns(rows []RunRow) ([]domain.Run, error) {
 	runs := make([]domain.Run, 0, len(rows))
 	for i := range rows {
 		run, err := rows[i].Run()

@@ -39,10 +39,22 @@ func (lost) Get(context.Context, domain.SessionRef, string) (domain.Run, error) 
 // settled is run rows that ended since the sessions were listed.
 type settled struct{ memory.Runs }
 
-func (r settled) Get(ctx context.Context, ref domain.SessionRef, id string) (domain.Run, error) {
-	run, err := r.Runs.Get(ctx, ref, id)
-	run.Status = domain.StatusDone
-	return run, err
+func (settled) Active(context.Context, string, []string) ([]domain.Run, error) { return nil, nil }
+
+// asked counts the reads of run rows.
+type asked struct {
+	memory.Runs
+	n int
+}
+
+func (a *asked) Get(ctx context.Context, ref domain.SessionRef, id string) (domain.Run, error) {
+	a.n++
+	return a.Runs.Get(ctx, ref, id)
+}
+
+func (a *asked) Active(ctx context.Context, tenant string, sessions []string) ([]domain.Run, error) {
+	a.n++
+	return a.Runs.Active(ctx, tenant, sessions)
 }
 
 type clock struct{}
@@ -137,6 +149,39 @@ func TestListedRunThatEndedMeanwhile(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, items, 1)
 	require.Empty(t, active)
+}
+
+// However many sessions of a page have an active run, their rows are read at once.
+func TestActiveRunsOfAPageAreReadAtOnce(t *testing.T) {
+	var runs *asked
+	s, _ := newService(t, func(d *service.Deps) {
+		runs = &asked{Runs: d.Runs.(memory.Runs)}
+		d.Runs = runs
+	})
+	list := func() (int, map[string]domain.Run) {
+		runs.n = 0
+		items, active, _, err := s.ListSessions(t.Context(), ports.SessionQuery{Tenant: "t"}, "")
+		require.NoError(t, err)
+		for _, row := range items {
+			if run, ok := active[row.ActiveRun]; ok {
+				require.Equal(t, row.Ref, run.Ref)
+			}
+		}
+		return runs.n, active
+	}
+	n, active := list()
+	require.Zero(t, n, "none is named")
+	require.Empty(t, active)
+	for i := range 20 {
+		id := fmt.Sprint("n", i)
+		_, _, err := s.CreateSession(t.Context(), "t", domain.StoredPayload(`{"id":"`+id+`"}`))
+		require.NoError(t, err)
+		_, err = s.SubmitInput(t.Context(), domain.SessionRef{Tenant: "t", Session: id}, domain.StoredPayload(`{"text":"hi"}`))
+		require.NoError(t, err)
+	}
+	n, active = list()
+	require.Equal(t, 1, n)
+	require.Len(t, active, 20)
 }
 
 func TestTimesAreMilliseconds(t *testing.T) {

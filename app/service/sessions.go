@@ -2,7 +2,6 @@ package service
 
 import (
 	"context"
-	"errors"
 	"strings"
 
 	"github.com/keel-agent/keel/domain"
@@ -103,22 +102,24 @@ func (s *Service) ListSessions(
 	return items, active, next, err
 }
 
-// activeRuns returns the runs that are still active of those that the rows name.
+// activeRuns returns the active runs of sessions of one tenant, by id. One that began after its row was read goes by an id
+// that the row does not name.
 func (s *Service) activeRuns(ctx context.Context, sessions []domain.Session) (map[string]domain.Run, error) {
-	active := map[string]domain.Run{}
+	var ids []string
 	for _, row := range sessions {
-		if row.ActiveRun == "" {
-			continue
-		}
-		run, err := s.runs.Get(ctx, row.Ref, row.ActiveRun)
-		if err != nil && !errors.Is(err, domain.ErrNotFound) {
-			return nil, err
-		}
-		if err == nil && run.Status.Active() {
-			active[run.ID] = run
+		if row.ActiveRun != "" {
+			ids = append(ids, row.Ref.Session)
 		}
 	}
-	return active, nil
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	runs, err := s.runs.Active(ctx, sessions[0].Ref.Tenant, ids)
+	active := make(map[string]domain.Run, len(runs))
+	for _, run := range runs {
+		active[run.ID] = run
+	}
+	return active, err
 }
 
 // PatchSession changes title, model and metadata as far as patch names them; null clears. Metadata is replaced whole.

@@ -29,6 +29,7 @@ func TestRuns(t *testing.T, open Open) {
 		{"claims at once", claimsAtOnce},
 		{"list", listRuns},
 		{"forsaken children", forsakenChildren},
+		{"active", activeRuns},
 	}.run(t, open)
 }
 
@@ -314,4 +315,48 @@ func listRuns(e *env) {
 	open, err := e.Runs.OpenCalls(e.ctx, ref)
 	require.NoError(e, err)
 	require.Empty(e, open)
+}
+
+// activeRuns: of many sessions, those that have an active run, by id.
+func activeRuns(e *env) {
+	active := func(tenant string, sessions ...string) (ids []string) {
+		runs, err := e.Runs.Active(e.ctx, tenant, sessions)
+		require.NoError(e, err)
+		for _, r := range runs {
+			ref := domain.SessionRef{Tenant: tenant, Session: r.Ref.Session}
+			require.Equal(e, e.active(ref), r)
+			ids = append(ids, r.Ref.Session)
+		}
+		return ids
+	}
+	require.Empty(e, active("t1"))
+	pending, idle, done := e.session(), e.session(), e.session()
+	e.submit(pending)
+	e.submit(done)
+	other := domain.SessionRef{Tenant: "t2", Session: pending.Session}
+	e.do(other, domain.CreateSession{At: e.at(), Request: domaintest.Payload(`{}`)})
+	all := []string{done.Session, "nowhere", idle.Session, "\x00", pending.Session, "", pending.Session, "it's", "\xff"}
+	require.Equal(e, []string{pending.Session, done.Session}, active("t1", all...), "each once, in order")
+	require.Empty(e, active("t2", all...), "the runs are another tenant's")
+	require.Empty(e, active("nobody\x00", all...))
+
+	w := e.begin(done)
+	require.Equal(e, []string{pending.Session, done.Session}, active("t1", all...), "pending or running")
+	w.ok(w.answer(e.row(done).Unanswered...))
+	w.ok(w.settle(domain.Success))
+	require.Equal(e, []string{pending.Session}, active("t1", all...))
+
+	var many, want []string
+	for i := range 300 {
+		ref := e.session()
+		many = append(many, ref.Session)
+		if i%3 == 0 {
+			e.submit(ref)
+			want = append(want, ref.Session)
+		}
+	}
+	for i := range 5000 {
+		many = append(many, fmt.Sprint("missing-", i))
+	}
+	require.Equal(e, want, active("t1", many...))
 }
