@@ -122,82 +122,57 @@ func (w *verifying) all(ctx context.Context) error {
 // never change.
 func (w *verifying) session(ctx context.Context, ref domain.SessionRef) error {
 	w.count.Sessions++
-	rows, err := w.audit.Rows(ctx, ref)
+	var rows ports.AuditRows
+	var v *domain.Verifier
+	err := w.audit.Rows(ctx, ref, func(r ports.AuditRows) error {
+		rows, v = r, domain.NewVerifier(r.Session)
+		for run, err := range r.Runs {
+			if err != nil {
+				return err
+			}
+			v.Run(run)
+		}
+		return nil
+	})
+	what := "rows"
+	if err == nil {
+		what, err = "events", w.events(ctx, rows.Session, v)
+	}
 	switch {
 	case errors.Is(err, domain.ErrNotFound):
 		return nil // gone since it was listed
-	case errors.Is(err, sqlstore.ErrCorrupt):
-		w.fault(ref, "rows", "%v", err)
+	case errors.Is(err, sqlstore.ErrCorrupt): // what follows from the row is not known
+		w.fault(ref, what, "%v", err)
 		return nil
 	case err != nil:
 		return err
 	}
-	s := rows.Session
-	v := domain.NewVerifier(s.LegacyWatermark)
-	last := domain.Event{CreatedAt: s.CreatedAt} // an empty ledger's head is its session's beginning
-	for last.Seq < s.HeadSeq {
-		events, err := w.ledger.Events(ctx, ref, last.Seq, int(min(verifyEvents, s.HeadSeq-last.Seq)))
-		if errors.Is(err, sqlstore.ErrCorrupt) { // what follows from the events is not known
-			w.fault(ref, "events", "%v", err)
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		for _, e := range events {
-			if e.Seq <= s.HeadSeq {
-				v.Apply(e)
-				last = e
-				w.count.Events++
-			}
-		}
-		w.tell()
-		if len(events) == 0 || events[len(events)-1].Seq > s.HeadSeq {
-			break
-		}
-	}
-	for _, f := range v.Finish(s, rows.Calls) {
+	for _, f := range v.Finish(rows.LastSeq, rows.Calls) {
 		w.report(ref, f)
 	}
-	if rows.LastSeq > s.HeadSeq {
-		w.fault(ref, "head_seq", "the row says %d, but there are events up to %d", s.HeadSeq, rows.LastSeq)
-	}
-	if !s.HeadAt.Equal(last.CreatedAt) {
-		w.fault(ref, "head_at", "the row says %v, the events give %v", s.HeadAt, last.CreatedAt)
-	}
-	w.runs(s, rows.Runs)
 	w.tell()
 	return nil
 }
 
-// runs checks that at most one run is active, that the session names it, and that it is owned if and only if it runs.
-func (w *verifying) runs(s domain.Session, runs []domain.Run) {
-	found := false
-	for _, r := range runs {
-		switch {
-		case r.ID != s.ActiveRun:
-			w.fault(s.Ref, "active_run_id", "the row says %q, but the run %q is %s", s.ActiveRun, r.ID, r.Status)
-			continue
-		case !r.Status.Active():
-			w.fault(s.Ref, "active_run_id", "the run %q is %s", r.ID, r.Status)
+// events hands the ledger of a session, up to the head of its row, to v.
+func (w *verifying) events(ctx context.Context, s domain.Session, v *domain.Verifier) error {
+	for last := domain.Seq(0); last < s.HeadSeq; {
+		events, err := w.ledger.Events(ctx, s.Ref, last, int(min(verifyEvents, s.HeadSeq-last)))
+		if err != nil {
+			return err
 		}
-		found = true
-		running := r.Status == domain.StatusRunning
-		switch {
-		case running != (r.Owner != ""):
-			w.fault(s.Ref, "runs.owner", "the run %q is %s and its owner is %q", r.ID, r.Status, r.Owner)
-		case r.Owner != s.Owner:
-			w.fault(s.Ref, "owner", "the row says %q, its run says %q", s.Owner, r.Owner)
-		case running && r.Epoch != s.Epoch:
-			w.fault(s.Ref, "epoch", "the row says %d, its run says %d", s.Epoch, r.Epoch)
+		for _, e := range events {
+			if last = e.Seq; last <= s.HeadSeq {
+				v.Apply(e)
+				w.count.Events++
+			}
+		}
+		w.tell()
+		if len(events) == 0 {
+			break
 		}
 	}
-	if s.ActiveRun != "" && !found {
-		w.fault(s.Ref, "active_run_id", "there is no run %q of this session", s.ActiveRun)
-	}
-	if s.Owner != "" && !found {
-		w.fault(s.Ref, "owner", "the row says %q, but no run is active", s.Owner)
-	}
+	return nil
 }
 
 func (w *verifying) fault(ref domain.SessionRef, field, format string, args ...any) {

@@ -2,6 +2,7 @@ package ports
 
 import (
 	"context"
+	"iter"
 
 	"github.com/keel-agent/keel/domain"
 )
@@ -13,10 +14,11 @@ type Audit interface {
 	// and then of the session's. The zero ref begins; one without a session begins its tenant. limit must be positive.
 	Refs(ctx context.Context, after domain.SessionRef, limit int) ([]domain.SessionRef, error)
 
-	// Rows returns all rows of one session as they were at one moment. Events up to their HeadSeq never change, so that
-	// Ledger.Events gives the ledger of that moment later as well. It returns domain.ErrNotFound when the session is
-	// missing, and an error that is none of the ports' or domain's when a row cannot be read as what it should be.
-	Rows(ctx context.Context, ref domain.SessionRef) (AuditRows, error)
+	// Rows calls read with all rows of one session as they were at one moment, and returns its error. Events up to their
+	// HeadSeq never change, so that Ledger.Events gives the ledger of that moment later as well. It returns
+	// domain.ErrNotFound when the session is missing, and an error that is none of the ports' or domain's when a row
+	// cannot be read as what it should be. A store that lost its connection calls read anew.
+	Rows(ctx context.Context, ref domain.SessionRef, read func(AuditRows) error) error
 
 	// Strays returns at most limit sessions that have events, runs or tool calls but no row, in the order of Refs. It
 	// reads every key of the store.
@@ -27,6 +29,9 @@ type Audit interface {
 type AuditRows struct {
 	Session domain.Session
 	LastSeq domain.Seq        // the highest seq among its events, 0 when there is none
-	Runs    []domain.Run      // those pending or running, and the one that Session.ActiveRun names, by id
 	Calls   []domain.ToolCall // all, by (AssistantSeq, Ordinal)
+
+	// Runs gives all runs, one after another, by (CreatedAt, ID). It ends at the first error. It is to be used within the
+	// call that got it, once.
+	Runs iter.Seq2[domain.Run, error]
 }

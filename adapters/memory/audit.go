@@ -35,26 +35,39 @@ func (p Audit) Refs(ctx context.Context, after domain.SessionRef, limit int) ([]
 }
 
 // Rows implements ports.Audit.
-func (p Audit) Rows(ctx context.Context, ref domain.SessionRef) (ports.AuditRows, error) {
+func (p Audit) Rows(ctx context.Context, ref domain.SessionRef, read func(ports.AuditRows) error) error {
 	if err := ctx.Err(); err != nil {
-		return ports.AuditRows{}, err
+		return err
 	}
+	rows, ok := p.rows(ref)
+	if !ok {
+		return domain.ErrNotFound
+	}
+	return read(rows)
+}
+
+func (p Audit) rows(ref domain.SessionRef) (ports.AuditRows, bool) {
 	p.store.mu.Lock()
 	defer p.store.mu.Unlock()
 	r, ok := p.store.sessions[ref]
 	if !ok {
-		return ports.AuditRows{}, domain.ErrNotFound
+		return ports.AuditRows{}, false
 	}
-	rows := ports.AuditRows{
+	runs := make([]domain.Run, 0, len(r.runs))
+	for _, run := range r.runs {
+		runs = append(runs, cloneRun(run))
+	}
+	slices.SortFunc(runs, func(a, b domain.Run) int { return compareRuns(runCursor(a), runCursor(b)) })
+	return ports.AuditRows{
 		Session: cloneSession(r.row), LastSeq: domain.Seq(len(r.events)), Calls: cloneCalls(r.calls),
-	}
-	for id, run := range r.runs {
-		if run.Status.Active() || id == r.row.ActiveRun {
-			rows.Runs = append(rows.Runs, cloneRun(run))
-		}
-	}
-	slices.SortFunc(rows.Runs, func(a, b domain.Run) int { return cmp.Compare(a.ID, b.ID) })
-	return rows, nil
+		Runs: func(yield func(domain.Run, error) bool) {
+			for _, run := range runs {
+				if !yield(run, nil) {
+					return
+				}
+			}
+		},
+	}, true
 }
 
 // Strays implements ports.Audit. There are none: all of a session is kept in its record.

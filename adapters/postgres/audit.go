@@ -22,17 +22,11 @@ const (
 		" ORDER BY tenant_id, session_id LIMIT $3::bigint"
 
 	lastText = "SELECT coalesce(max(seq), 0) FROM events WHERE tenant_id = $1::text AND session_id = $2::text"
-
-	straysText = "SELECT tenant_id, session_id FROM (SELECT DISTINCT tenant_id, session_id FROM events" +
-		" UNION SELECT tenant_id, session_id FROM runs UNION SELECT tenant_id, session_id FROM tool_calls) AS k" +
-		" WHERE NOT EXISTS (SELECT 1 FROM sessions AS s WHERE s.tenant_id = k.tenant_id AND s.session_id = k.session_id)" +
-		" ORDER BY tenant_id, session_id LIMIT $1::bigint"
 )
 
 var (
-	activeText = "SELECT " + sqlstore.Columns("r", (&sqlstore.RunRow{}).Fields()) + " FROM runs AS r" +
-		" WHERE r.tenant_id = $1::text AND r.session_id = $2::text" +
-		" AND (r.status IN ('pending', 'running') OR r.run_id = $3::text) ORDER BY r.run_id"
+	allRunsText = "SELECT " + sqlstore.Columns("r", (&sqlstore.RunRow{}).Fields()) + " FROM runs AS r" +
+		" WHERE r.tenant_id = $1::text AND r.session_id = $2::text ORDER BY r.created_at, r.run_id"
 
 	allCallsText = "SELECT " + sqlstore.Columns("c", (&sqlstore.CallRow{}).Fields()) + " FROM tool_calls AS c" +
 		" WHERE c.tenant_id = $1::text AND c.session_id = $2::text ORDER BY c.assistant_seq, c.ordinal"
@@ -43,7 +37,7 @@ func (p audit) Refs(ctx context.Context, after domain.SessionRef, limit int) ([]
 }
 
 func (p audit) Strays(ctx context.Context, limit int) ([]domain.SessionRef, error) {
-	return p.refs(ctx, straysText, int64(max(limit, 0)))
+	return p.refs(ctx, sqlstore.StraysText, int64(max(limit, 0)))
 }
 
 func (p audit) refs(ctx context.Context, text string, args ...any) (refs []domain.SessionRef, err error) {
@@ -58,19 +52,20 @@ func (p audit) refs(ctx context.Context, text string, args ...any) (refs []domai
 	return refs, err
 }
 
-func (p audit) Rows(ctx context.Context, ref domain.SessionRef) (ports.AuditRows, error) {
+func (p audit) Rows(ctx context.Context, ref domain.SessionRef, read func(ports.AuditRows) error) error {
 	if !sqlstore.Storable(ref.Tenant) || !sqlstore.Storable(ref.Session) {
-		return ports.AuditRows{}, domain.ErrNotFound
+		return domain.ErrNotFound
 	}
-	var rows ports.AuditRows
 	moment := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
-	err := p.s.retry(ctx, func(ctx context.Context, conn *pgxpool.Conn) (bool, error) {
-		return false, pgx.BeginTxFunc(ctx, conn, moment, func(tx pgx.Tx) (err error) {
-			rows, err = loadRows(ctx, tx, ref)
-			return err
+	return p.s.retry(ctx, func(ctx context.Context, conn *pgxpool.Conn) (bool, error) {
+		return false, pgx.BeginTxFunc(ctx, conn, moment, func(tx pgx.Tx) error {
+			rows, err := loadRows(ctx, tx, ref)
+			if err != nil {
+				return err
+			}
+			return read(rows)
 		})
 	})
-	return rows, err
 }
 
 // loadRows reads within a transaction that sees one state.
@@ -87,17 +82,9 @@ func loadRows(ctx context.Context, q querier, ref domain.SessionRef) (rows ports
 	if err := scan(ctx, q, lastText, key, []any{&rows.LastSeq}, func() error { return nil }); err != nil {
 		return rows, err
 	}
-	var run sqlstore.RunRow
-	err = scan(ctx, q, activeText, append(key, v.Session.ActiveRun), sqlstore.Dests(nil, run.Fields()), func() error {
-		r, err := run.Run()
-		if err == nil {
-			rows.Runs = append(rows.Runs, *r)
-		}
-		return err
+	rows.Runs = sqlstore.EachRun(func(dests []any, found func() error) error {
+		return scan(ctx, q, allRunsText, key, dests, found)
 	})
-	if err != nil {
-		return rows, err
-	}
 	var call sqlstore.CallRow
 	return rows, scan(ctx, q, allCallsText, key, sqlstore.Dests(nil, call.Fields()), func() error {
 		c, err := call.Call()

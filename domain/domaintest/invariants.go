@@ -2,6 +2,7 @@ package domaintest
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/keel-agent/keel/domain"
@@ -19,6 +20,7 @@ func (l *Ledger) check(before Ledger, cmd domain.Command, fx domain.Effects) err
 		l.checkRuns(before),
 		l.checkWatermark(before, cmd),
 		l.checkGhost(before, cmd, fx),
+		l.checkVerified(),
 	} {
 		if err != nil {
 			return err
@@ -212,4 +214,27 @@ func (l *Ledger) checkCut() error {
 		}
 	}
 	return nil
+}
+
+// checkVerified: whatever happened to a session, keel verify finds no fault in it.
+func (l *Ledger) checkVerified() error {
+	if faults := l.Verify(); len(faults) > 0 {
+		return fmt.Errorf("the verifier finds %v", faults)
+	}
+	return nil
+}
+
+// Verify returns what a domain.Verifier finds in l.
+func (l *Ledger) Verify() []domain.Fault {
+	v := domain.NewVerifier(l.Row)
+	for _, id := range slices.Sorted(maps.Keys(l.Runs)) {
+		v.Run(l.Runs[id])
+	}
+	last := domain.Seq(0)
+	for _, e := range l.Events {
+		if last = e.Seq; e.Seq <= l.Row.HeadSeq {
+			v.Apply(e)
+		}
+	}
+	return v.Finish(last, l.Calls)
 }
