@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"bytes"
-	"database/sql"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -15,10 +14,7 @@ import (
 	"testing"
 	"time"
 
-	_ "github.com/jackc/pgx/v5/stdlib"
 	"github.com/stretchr/testify/require"
-
-	_ "github.com/keel-agent/keel/adapters/sqlite"
 )
 
 // command runs keel to its end.
@@ -32,183 +28,6 @@ func command(t *testing.T, args ...string) (code int, out, errs string) {
 		require.ErrorAs(t, err, &exit)
 	}
 	return cmd.ProcessState.ExitCode(), stdout.String(), stderr.String()
-}
-
-// used fills a store by real use and leaves it with sessions in many states, one of them in the middle of a run of a
-// process that was killed. While it is served, keel verify finds nothing.
-func used(t *testing.T, store string) {
-	t.Helper()
-	flags := []string{"--provider", "fake", "--attempts", "1"}
-	p := serve(t, store, nil, flags...)
-	p.create(`{"id":"s1","tools":["sleep","calculator"]}`)
-	p.input("s1", `{"text":"hello","requestId":"r1","selection":{"script":[
-		{"toolCalls":[{"name":"calculator","arguments":{"expression":"6*7"}},{"name":"sleep","arguments":{"ms":400}}]},{"text":"42"}]}}`)
-	p.until("s1", func(es []event) bool { return count(es, "assistant.message") == 1 })
-	p.input("s1", `{"text":"be brief","requestId":"g1","delivery":"guide"}`)
-	p.input("s1", `{"text":"hello again","requestId":"r2"}`)
-	p.create(`{"id":"failed"}`)
-	p.input("failed", `{"text":"hello","requestId":"r1","selection":{"script":[{"text":"half an ans","error":{"status":401,"message":"no"}}]}}`)
-	p.create(`{"id":"empty"}`)
-	p.create(`{"id":"running","tools":["sleep"]}`)
-	p.input("running", `{"text":"go","requestId":"r1","selection":{"script":[{"toolCalls":[{"name":"sleep","arguments":{"ms":60000}}]}]}}`)
-	p.create(`{"id":"busy"}`)
-	stop, stopped := make(chan struct{}), make(chan error, 1)
-	go func() {
-		for i := 0; ; i++ {
-			select {
-			case <-stop:
-				stopped <- nil
-				return
-			default:
-			}
-			if _, err := p.try("POST", "/v1/sessions/busy/input", fmt.Sprintf(`{"text":"n%d"}`, i)); err != nil {
-				stopped <- err
-				return
-			}
-		}
-	}()
-	for range 3 {
-		code, out, errs := command(t, "verify", "--store", store)
-		require.Equal(t, 0, code, out+errs)
-	}
-	close(stop)
-	require.NoError(t, <-stopped)
-	p.finished("s1", 2)
-	p.finished("failed", 1)
-	p.until("running", func(es []event) bool { return count(es, "assistant.message") == 1 })
-	p.kill()
-}
-
-// database is a store as SQL sees it.
-type database struct {
-	t  *testing.T
-	db *sql.DB
-}
-
-var tables = []string{"sessions", "events", "runs", "tool_calls"}
-
-// openSQL opens a store and keeps a copy of its tables, for restore.
-func openSQL(t *testing.T, store string) database {
-	t.Helper()
-	driver, name := "pgx", store
-	if path, ok := strings.CutPrefix(store, "sqlite:"); ok {
-		driver, name = "sqlite", path
-	}
-	db, err := sql.Open(driver, name)
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = db.Close() })
-	d := database{t, db}
-	for _, table := range tables {
-		d.exec("CREATE TABLE copy_of_" + table + " AS SELECT * FROM " + table)
-	}
-	return d
-}
-
-func (d database) exec(statement string) int64 {
-	d.t.Helper()
-	res, err := d.db.ExecContext(d.t.Context(), statement)
-	require.NoError(d.t, err, statement)
-	n, err := res.RowsAffected()
-	require.NoError(d.t, err)
-	return n
-}
-
-func (d database) restore() {
-	d.t.Helper()
-	for _, table := range tables {
-		d.exec("DELETE FROM " + table)
-		d.exec("INSERT INTO " + table + " SELECT * FROM copy_of_" + table)
-	}
-}
-
-// Whatever is changed behind the server's back is found, and named.
-func TestVerify(t *testing.T) {
-	t.Parallel()
-	const s1 = " WHERE session_id = 's1'"
-	corruptions := []struct{ statement, want string }{
-		{"UPDATE sessions SET unanswered = '[1]'" + s1, "s1: unanswered: the row says [1], the events give []"},
-		{"UPDATE sessions SET guides = '[4]'" + s1, "s1: guides: "},
-		{"UPDATE sessions SET turn_inputs = '[1]'" + s1, "s1: turn_inputs: "},
-		{"UPDATE sessions SET owed = 'calls'" + s1, "s1: owed: the row says calls, the events give none"},
-		{"UPDATE sessions SET open_calls = 1" + s1, "s1: open_calls: the row says 1, the events give 0"},
-		{"UPDATE sessions SET kept_seq = 3" + s1, "s1: kept_seq: "},
-		{"UPDATE sessions SET head_seq = head_seq + 1" + s1, "s1: head_seq: "},
-		{"UPDATE sessions SET head_seq = head_seq - 1" + s1, "s1: head_seq: the row says 9, but there are events up to 10"},
-		{"UPDATE sessions SET head_at = head_at + 1" + s1, "s1: head_at: "},
-		{"UPDATE sessions SET head_hash = (SELECT hash FROM events" + s1 + " AND seq = 1)" + s1, "s1: head_hash: "},
-		{"UPDATE sessions SET unanswered = 'nonsense'" + s1, "s1: rows: "},
-		{"UPDATE sessions SET active_run_id = 'nonsense'" + s1, `s1: active_run_id: there is no run "nonsense" of this session`},
-		{"UPDATE sessions SET active_run_id = (SELECT max(run_id) FROM runs" + s1 + ")" + s1, "s1: active_run_id: the run "},
-		{"UPDATE sessions SET owner = 'nonsense'" + s1, `s1: owner: the row says "nonsense", but no run is active`},
-		{"UPDATE events SET hash = (SELECT hash FROM events" + s1 + " AND seq = 1)" + s1 + " AND seq = 3", "s1: event 3: hash: "},
-		{"UPDATE events SET hash = substr(hash, 1, 8)" + s1 + " AND seq = 3", "s1: events: "},
-		{"UPDATE events SET payload = replace(payload, 'hello', 'hellp')" + s1 + " AND seq = 1", "s1: event 1: hash: "},
-		{"UPDATE events SET payload = '[]'" + s1 + " AND seq = 1", "s1: event 1: payload: "},
-		{"UPDATE events SET created_at = created_at - 100000" + s1 + " AND seq = 3", "s1: event 3: created_at: "},
-		{"UPDATE events SET dedupe_key = 'request:r9'" + s1 + " AND seq = 1", "s1: event 1: hash: "},
-		{"DELETE FROM events" + s1 + " AND seq = 3", "s1: event 4: seq: follows 2"},
-		{"DELETE FROM events" + s1 + " AND seq = 10", "s1: head_seq: the row says 10, the events give 9"},
-		{"DELETE FROM events" + s1, "s1: head_seq: the row says 10, the events give 0"},
-		{"INSERT INTO events SELECT tenant_id, session_id, seq + 10, kind, NULL, payload, created_at, hash, run_id, epoch FROM events" + s1,
-			"s1: head_seq: the row says 10, but there are events up to 20"},
-		{"DELETE FROM tool_calls" + s1 + " AND ordinal = 1", "s1: tool_calls: the row of "},
-		{"UPDATE tool_calls SET result_seq = 0" + s1 + " AND ordinal = 1", "s1: tool_calls "},
-		{"INSERT INTO tool_calls SELECT tenant_id, session_id, 'nonsense', assistant_seq, 7, name, started_epoch, result_seq FROM tool_calls" + s1 + " AND ordinal = 1",
-			`s1: tool_calls: row "nonsense" has no call in the ledger`},
-		{"UPDATE runs SET status = 'pending'" + s1, `s1: active_run_id: the row says "", but the run `},
-		{"UPDATE runs SET owner = NULL WHERE status = 'running'", "running: runs.owner: "},
-		{"UPDATE runs SET owner = 'nonsense' WHERE status = 'running'", "running: owner: "},
-		{"UPDATE runs SET epoch = epoch + 1 WHERE status = 'running'", "running: epoch: "},
-		{"UPDATE runs SET status = 'pending' WHERE status = 'running'", "running: runs.owner: "},
-		{"UPDATE runs SET status = 'done' WHERE status = 'running'", "running: active_run_id: "},
-		{"DELETE FROM sessions" + s1, "s1: session: the row is missing"},
-	}
-	for _, kind := range []string{"sqlite", "postgres"} {
-		t.Run(kind, func(t *testing.T) {
-			t.Parallel()
-			store := newStore(t, kind)
-			used(t, store)
-			code, out, errs := command(t, "verify", "--store", store)
-			require.Equal(t, 0, code, out+errs)
-			require.Regexp(t, `^verified 5 sessions with \d+ events: 0 faults\n$`, out)
-			db := openSQL(t, store)
-			for _, c := range corruptions {
-				require.NotZero(t, db.exec(c.statement), c.statement)
-				code, out, errs := command(t, "verify", "--store", store)
-				require.Equal(t, 1, code, "%s\n%s%s", c.statement, out, errs)
-				require.Contains(t, "\n"+out, "\ndefault/"+c.want, c.statement)
-				require.NotContains(t, out, " 0 faults", c.statement)
-				db.restore()
-			}
-			db.exec(corruptions[0].statement)
-			code, out, _ = command(t, "verify", "--store", store, "--json", "--session", "s1", "--tenant", "default")
-			require.Equal(t, 1, code)
-			require.Equal(t, `{"tenant":"default","session":"s1","field":"unanswered","detail":"the row says [1], the events give []"}`+"\n"+
-				`{"summary":{"sessions":1,"events":10,"faults":1}}`+"\n", out)
-			code, out, _ = command(t, "verify", "--store", store, "--session", "failed")
-			require.Equal(t, 0, code, out)
-			code, out, _ = command(t, "verify", "--store", store, "--tenant", "another")
-			require.Equal(t, 0, code, out)
-			code, _, errs = command(t, "verify", "--store", store, "--session", "nowhere")
-			require.Equal(t, 2, code, errs)
-		})
-	}
-}
-
-func TestVerifyRefuses(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		code int
-		args []string
-	}{
-		{2, []string{"--store", "memory:"}}, {2, []string{"--store", "nonsense"}}, {2, []string{"--nonsense"}},
-		{1, []string{"--store", "sqlite:" + filepath.Join(t.TempDir(), "none.db")}},
-	} {
-		code, out, errs := command(t, append([]string{"verify"}, c.args...)...)
-		require.Equal(t, c.code, code, "%v", c.args)
-		require.Empty(t, out)
-		require.NotEmpty(t, errs)
-	}
 }
 
 // talk is a keel chat over pipes.
