@@ -84,8 +84,6 @@ func call(i int, change func(c *domain.ToolCall)) func(l *domaintest.Ledger) {
 	return func(l *domaintest.Ledger) { change(&l.Calls[i]) }
 }
 
-func ptr[T any](v T) *T { return &v }
-
 // Whatever is changed is found, and named.
 func TestVerifier(t *testing.T) {
 	ledger := func() *domaintest.Ledger {
@@ -181,15 +179,15 @@ func TestVerifier(t *testing.T) {
 		{"runs.wait", 0, row("R4", func(r *domain.Run) { r.Wait = "x" })},
 		{"runs.signals", 0, row("R4", func(r *domain.Run) { r.Signals = -1 })},
 		{"runs.compact", 0, row("R1", func(r *domain.Run) { r.Compact = true })},
-		{"runs.claim_seq", 0, row("R1", func(r *domain.Run) { r.ClaimSeq = ptr(domain.Seq(1)) })},
+		{"runs.claim_seq", 0, row("R1", func(r *domain.Run) { r.ClaimSeq = new(domain.Seq(1)) })},
 		{"runs.claim_seq", 0, row("R4", func(r *domain.Run) { r.ClaimSeq = nil })},
 		{"runs.claim_seq", 0, row("R4", func(r *domain.Run) { *r.ClaimSeq = 13 })},
 		{"runs.claim_seq", 0, row("R4", func(r *domain.Run) { *r.ClaimSeq = 16 })},
-		{"runs.cancel_seq", 0, row("R1", func(r *domain.Run) { r.CancelSeq = ptr(domain.Seq(5)) })},
+		{"runs.cancel_seq", 0, row("R1", func(r *domain.Run) { r.CancelSeq = new(domain.Seq(5)) })},
 		{"runs.cancel_seq", 0, row("R3", func(r *domain.Run) { r.CancelSeq = nil })},
 		{"runs.cancel_seq", 0, row("R3", func(r *domain.Run) { *r.CancelSeq = 12 })},
 		{"runs.cancel_seq", 0, row("R3", func(r *domain.Run) { *r.CancelSeq = 15 })},
-		{"runs.cancel_seq", 0, row("R4", func(r *domain.Run) { r.CancelSeq = ptr(domain.Seq(17)) })},
+		{"runs.cancel_seq", 0, row("R4", func(r *domain.Run) { r.CancelSeq = new(domain.Seq(17)) })},
 		{"runs.next_run_id", 0, row("R1", func(r *domain.Run) { r.NextRunID = "R2" })},
 		{"runs.next_run_id", 0, row("R3", func(r *domain.Run) { r.NextRunID = "R9" })},
 		{"runs.next_run_id", 0, row("R3", func(r *domain.Run) { r.NextRunID = "R3" })},
@@ -211,9 +209,9 @@ func TestVerifier(t *testing.T) {
 		{`tool_calls "c1"`, 0, call(0, func(c *domain.ToolCall) { c.AssistantSeq = 3 })},
 		{`tool_calls "c1"`, 0, call(0, func(c *domain.ToolCall) { c.Ordinal = 3 })},
 		{`tool_calls "c1"`, 0, call(0, func(c *domain.ToolCall) { c.Name = "x" })},
-		{`tool_calls "c1"`, 0, call(0, func(c *domain.ToolCall) { c.StartedEpoch = ptr(int64(2)) })},
-		{`tool_calls "c1"`, 0, call(0, func(c *domain.ToolCall) { c.StartedEpoch = ptr(int64(0)) })},
-		{`tool_calls "c3"`, 0, call(2, func(c *domain.ToolCall) { c.StartedEpoch = ptr(int64(6)) })},
+		{`tool_calls "c1"`, 0, call(0, func(c *domain.ToolCall) { c.StartedEpoch = new(int64(2)) })},
+		{`tool_calls "c1"`, 0, call(0, func(c *domain.ToolCall) { c.StartedEpoch = new(int64(0)) })},
+		{`tool_calls "c3"`, 0, call(2, func(c *domain.ToolCall) { c.StartedEpoch = new(int64(6)) })},
 		{`tool_calls "c1"`, 0, call(0, func(c *domain.ToolCall) { c.ResultSeq = 0 })},
 		{`tool_calls "c3"`, 0, call(2, func(c *domain.ToolCall) { c.ResultSeq = 16 })},
 	} {
@@ -234,7 +232,7 @@ func TestVerifierOfAFork(t *testing.T) {
 	l.Row.CreatedAt = domaintest.Epoch.Add(time.Hour)
 	l.Row.Epoch, l.Row.Version, l.Row.Owner, l.Row.ActiveRun, l.Runs = 0, 1, "", "", nil
 	l.Calls = slices.Clone(l.Calls)
-	l.Calls[2].StartedEpoch = ptr(int64(0))
+	l.Calls[2].StartedEpoch = new(int64(0))
 	require.Empty(t, l.Verify())
 	l.Row.Version = 0
 	require.Equal(t, []domain.Fault{{Field: "version", Detail: "the row says 0, the events and claims give at least 1"}}, l.Verify())

@@ -158,7 +158,7 @@ func (l Lists) ActiveRuns(ctx context.Context, tenant string, sessions []string)
 		return nil, nil
 	}
 	var rows []RunRow
-	err := l.query(&rows).Where("r.tenant_id = ?", tenant).Where("r.session_id IN (?)", bun.In(sessions)).
+	err := l.query(&rows).Where("r.tenant_id = ?", tenant).Where("r.session_id IN (?)", bun.List(sessions)).
 		Where("r.status IN ('pending', 'running')").OrderExpr("r.session_id").Scan(ctx)
 	if err != nil {
 		return nil, err

@@ -114,19 +114,16 @@ func (d database) columns(kind string) []string {
 	d.t.Helper()
 	var names []string
 	for _, table := range tables {
-		query := "SELECT name FROM pragma_table_info('" + table + "')"
+		query := "SELECT group_concat(name) FROM pragma_table_info('" + table + "')"
 		if kind == "postgres" {
-			query = "SELECT column_name FROM information_schema.columns WHERE table_schema = current_schema() AND table_name = '" + table + "'"
+			query = "SELECT string_agg(column_name, ',') FROM information_schema.columns" +
+				" WHERE table_schema = current_schema() AND table_name = '" + table + "'"
 		}
-		rows, err := d.db.QueryContext(d.t.Context(), query)
-		require.NoError(d.t, err)
-		for rows.Next() {
-			var name string
-			require.NoError(d.t, rows.Scan(&name))
+		var list string
+		require.NoError(d.t, d.db.QueryRowContext(d.t.Context(), query).Scan(&list))
+		for name := range strings.SplitSeq(list, ",") {
 			names = append(names, table+"."+name)
 		}
-		require.NoError(d.t, rows.Err())
-		require.NoError(d.t, rows.Close())
 	}
 	return names
 }

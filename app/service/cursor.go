@@ -36,8 +36,11 @@ type position struct {
 	CreatedAtMS int64  `json:"t,omitempty"` // sessions, runs: the last item of the page before
 	ID          string `json:"id,omitempty"`
 
-	Head   domain.Seq `json:"h,omitempty"` // messages: the ledger that is being paged through
-	Offset int        `json:"o,omitempty"`
+	Head    domain.Seq   `json:"h,omitempty"` // messages: the ledger that is being paged through
+	Next    domain.Seq   `json:"n,omitempty"` // the event whose entries begin the page; beyond Head, those that wait
+	Skip    int          `json:"k,omitempty"` // how many of its entries were shown
+	Turn    []domain.Seq `json:"u,omitempty"` // the inputs that the answers of the turn had listed before Next
+	Waiting []domain.Seq `json:"w,omitempty"` // the inputs that waited at Head
 }
 
 func (p position) encode() string {

@@ -12,11 +12,11 @@ import (
 func FuzzCursor(f *testing.F) {
 	lists := []string{sessionsList, runsList, messagesList}
 	for _, list := range lists {
-		f.Add(position{List: list, CreatedAtMS: 1767322800000, ID: "s", Head: 3, Offset: 7}.encode())
+		f.Add(position{List: list, CreatedAtMS: 1767322800000, ID: "s", Head: 3, Next: 2, Skip: 7, Turn: []domain.Seq{1}, Waiting: []domain.Seq{2, 3}}.encode())
 	}
 	for _, text := range []string{
 		"", "null", "{}", `{"v":1,"l":"sessions","t":1,"id":"a\u0000"}`, `{"v":1,"l":"sessions","t":1}`, `{"v":2,"l":"runs","t":1,"id":"r"}`,
-		`{"v":1,"l":"runs","t":1,"id":"r","x":1}`, `{"V":1,"l":"runs","t":1,"id":"r"}`, `{"v":1,"l":"messages","h":-1,"o":-5}`, `{"v":1,"l":"runs","t":1e3,"id":"r"}`,
+		`{"v":1,"l":"runs","t":1,"id":"r","x":1}`, `{"V":1,"l":"runs","t":1,"id":"r"}`, `{"v":1,"l":"messages","h":-1,"k":-5}`, `{"v":1,"l":"runs","t":1e3,"id":"r"}`,
 	} {
 		f.Add(base64.RawURLEncoding.EncodeToString([]byte(text)))
 	}

@@ -2,194 +2,277 @@ package service
 
 import (
 	"context"
-	"strconv"
+	"slices"
 
 	"github.com/keel-agent/keel/domain"
 )
 
-// Messages returns one page of the transcript as people read it, the inputs that wait for an answer, and the cursor of
-// the next page, "" after the last. All pages show the ledger as it stood when the first one was read. limit 0 means
-// the default; a page of large messages has fewer.
+// Messages returns one page of the transcript as people read it, the inputs on it that wait for an answer, and the
+// cursor of the next page, "" after the last. All pages show the ledger as it stood when the first one was read. limit 0
+// means the default; a page of large messages has fewer. It reads about as many events as the page shows.
 func (s *Service) Messages(
 	ctx context.Context, ref domain.SessionRef, cursor string, limit int,
 ) (entries []domain.Entry, waiting []domain.Seq, next string, err error) {
-	at := position{List: messagesList}
-	if cursor != "" {
-		if at, err = decodePosition(cursor, messagesList); err != nil {
-			return nil, nil, "", err
-		}
-	}
-	head, err := s.head(ctx, ref, 0)
+	row, _, err := s.sessions.Get(ctx, ref)
 	if err != nil {
 		return nil, nil, "", err
 	}
+	p := page{most: pageSize(limit, messagesPageDefault, messagesPageMax), seen: map[domain.Seq]domain.Event{}}
+	p.load = func(seq domain.Seq) (domain.Event, error) { return s.event(ctx, ref, seq) }
 	if cursor == "" {
-		at.Head = head
+		err = s.firstPage(ctx, row, &p)
+	} else if p.at, err = decodePosition(cursor, messagesList); err == nil && !p.at.within(row.HeadSeq) {
+		err = domain.ErrInvalidCursor.At("cursor")
 	}
-	if at.Head < 0 || at.Head > head || at.Offset < 0 {
-		return nil, nil, "", domain.ErrInvalidCursor.At("cursor")
-	}
-	o := newOutline()
-	if err := s.scan(ctx, ref, 0, at.Head, o.add); err != nil {
+	if err != nil {
 		return nil, nil, "", err
 	}
-	all := o.transcript.Entries()
-	begin := min(at.Offset, len(all))
-	end := o.pageEnd(all, begin, pageSize(limit, messagesPageDefault, messagesPageMax))
-	if end < len(all) {
-		next = position{List: messagesList, Head: at.Head, Offset: end}.encode()
+	p.begun = cursor != ""
+	p.fold = domain.Fold{TurnInputs: p.at.Turn}
+	step := min(2*p.most+16, scanPage)
+	if err := s.scanBy(ctx, ref, step, p.at.Next-1, p.at.Head, p.visit); err != nil {
+		return nil, nil, "", err
 	}
-	entries = all[begin:end]
-	return entries, o.transcript.Unanswered, next, s.fillIn(ctx, ref, o, entries)
-}
-
-// outline is the transcript of a ledger without what its messages say: which entries there are, in which order. Its
-// size follows the number of events, not their bytes.
-type outline struct {
-	transcript *domain.Transcript
-	sizes      map[domain.Seq]int
-	events     map[domain.Seq]domain.Event // the first of the ledger, up to messagesPageBytes
-	bytes      int
-}
-
-func newOutline() *outline {
-	return &outline{
-		transcript: domain.NewTranscript(), sizes: map[domain.Seq]int{}, events: map[domain.Seq]domain.Event{},
+	if p.next == nil {
+		waiting, err = p.rest()
 	}
+	if p.next != nil {
+		next = p.next.encode()
+	}
+	return p.entries, waiting, next, err
 }
 
-func (o *outline) add(e domain.Event) (bool, error) {
-	bare, err := bare(e)
+// within reports whether p can be a position of a transcript whose ledger has this head.
+func (p position) within(head domain.Seq) bool {
+	bad := func(seq domain.Seq) bool { return seq < 1 || seq > p.Head }
+	return p.Head >= 1 && p.Head <= head && p.Next >= 1 && p.Next <= p.Head+1 && p.Skip >= 0 &&
+		!slices.ContainsFunc(p.Turn, bad) && !slices.ContainsFunc(p.Waiting, bad)
+}
+
+// firstPage begins p where the transcript begins: at the first event, or with the latest summary.
+func (s *Service) firstPage(ctx context.Context, row domain.Session, p *page) error {
+	kept := row.KeptSeq
+	p.at = position{List: messagesList, Head: row.HeadSeq, Next: max(kept, 1), Waiting: row.Unanswered}
+	if kept == 0 {
+		return nil
+	}
+	err := s.scanBy(ctx, row.Ref, messagesPageDefault, kept-1, row.HeadSeq, func(e domain.Event) (bool, error) {
+		if e.Kind != domain.Compaction {
+			return true, nil
+		}
+		summary := domain.NewTranscript() // knows what a compaction says
+		if err := summary.Apply(e); err != nil || summary.KeptSeq != kept {
+			return true, err
+		}
+		p.add(summary.Entries()[0], len(e.Payload.String()), p.at)
+		return false, nil
+	})
+	if err == nil {
+		p.at.Turn, err = s.turnBefore(ctx, row.Ref, kept)
+	}
+	return err
+}
+
+// turnBefore returns the fold's TurnInputs just before seq. It reads backwards as far as the answer that tells.
+func (s *Service) turnBefore(ctx context.Context, ref domain.SessionRef, seq domain.Seq) ([]domain.Seq, error) {
+	const window = 64
+	unknown := []domain.Seq{-1}
+	for until := seq - 1; until > 0; until = max(until-window, 0) {
+		fold := domain.Fold{TurnInputs: unknown}
+		err := s.scanBy(ctx, ref, window, max(until-window, 0), until, func(e domain.Event) (bool, error) {
+			return true, fold.Apply(e)
+		})
+		if err != nil || !slices.Equal(fold.TurnInputs, unknown) {
+			return fold.TurnInputs, err
+		}
+	}
+	return nil, nil
+}
+
+// event returns one event of the ledger.
+func (s *Service) event(ctx context.Context, ref domain.SessionRef, seq domain.Seq) (found domain.Event, err error) {
+	err = s.scanBy(ctx, ref, 1, seq-1, seq, func(e domain.Event) (bool, error) {
+		found = e
+		return false, nil
+	})
+	return found, err
+}
+
+// page is a page of a transcript that is being read. An input stands just before the first completed answer that lists
+// it: one that the answers of its turn did not list before (domain.Transcript). Those that no answer lists come last.
+type page struct {
+	most  int
+	at    position // where it begins
+	begun bool     // the entries that the summary replaces are behind
+	fold  domain.Fold
+
+	entries []domain.Entry
+	begins  []position     // of a page that began with the entry
+	sizes   int            // bytes of the entries
+	open    map[string]int // the open calls of the last entry, by their place among its results
+	next    *position      // where the next page begins, once an entry found no room
+
+	load  func(domain.Seq) (domain.Event, error)
+	seen  map[domain.Seq]domain.Event // inputs that were read and may be presented soon
+	bytes int                         // of seen, at most a page's
+}
+
+// add appends an entry unless the page is full. It reports whether there was room.
+func (p *page) add(e domain.Entry, size int, begins position) bool {
+	if len(p.entries) == p.most || len(p.entries) > 0 && p.sizes+size > messagesPageBytes {
+		p.next = &begins
+		return false
+	}
+	p.entries, p.begins, p.sizes = append(p.entries, e), append(p.begins, begins), p.sizes+size
+	return true
+}
+
+func (p *page) visit(e domain.Event) (more bool, err error) {
+	turn := p.fold.TurnInputs
+	if err := p.fold.Apply(e); err != nil {
+		return false, err
+	}
+	switch e.Kind {
+	case domain.UserMessage:
+		if size := len(e.Payload.String()); p.bytes+size <= messagesPageBytes {
+			p.seen[e.Seq], p.bytes = e, p.bytes+size
+		}
+	case domain.AssistantMessage:
+		return p.answer(e, turn)
+	case domain.ToolResult:
+		return p.result(e)
+	}
+	return true, nil
+}
+
+// answer adds an answer and, before it, the inputs that it is the first to list.
+func (p *page) answer(e domain.Event, turn []domain.Seq) (more bool, err error) {
+	m, err := domain.ParseAssistant(e.Payload)
 	if err != nil {
 		return false, err
 	}
-	size := len(e.Payload.String())
-	o.sizes[e.Seq] = size
-	if o.bytes += size; o.bytes <= messagesPageBytes {
-		o.events[e.Seq] = e
+	p.open = nil
+	var inputs []domain.Seq
+	entry := domain.Entry{Seq: e.Seq, Answer: &m}
+	if m.StopReason.Completed() {
+		if inputs, err = p.presented(e.Seq, m.InputSeqs, turn); err != nil {
+			return false, err
+		}
+		entry.Results = make([]*domain.ToolOutput, len(m.CallIDs()))
 	}
-	e.Payload = bare
-	return true, o.transcript.Apply(e)
+	begins := p.at
+	begins.Next, begins.Skip, begins.Turn = e.Seq, 0, turn
+	if e.Seq == p.at.Next {
+		begins.Skip = min(p.at.Skip, len(inputs)) // an answer is never behind: the page would begin later
+	}
+	for _, seq := range inputs[begins.Skip:] {
+		if p.begun = p.begun || seq >= p.at.Next; p.begun {
+			if more, err = p.input(seq, begins); err != nil || !more {
+				return more, err
+			}
+		}
+		begins.Skip++
+	}
+	p.forget(m.InputSeqs)
+	p.begun = true
+	if !p.add(entry, len(e.Payload.String()), begins) {
+		return false, nil
+	}
+	p.open = map[string]int{}
+	for i := range entry.Results {
+		p.open[m.CallIDs()[i]] = i
+	}
+	return true, nil
 }
 
-// bare returns the payload of e without what it says. That of a result has its own seq as durationMs.
-func bare(e domain.Event) (domain.Payload, error) {
-	switch e.Kind {
-	case domain.UserMessage:
+// presented returns, of the inputs that the answer at seq lists, those that no answer of its turn listed before and that
+// none of them replaces.
+func (p *page) presented(seq domain.Seq, listed, turn []domain.Seq) ([]domain.Seq, error) {
+	var inputs, replaced []domain.Seq
+	for _, s := range listed {
+		if s >= seq || slices.Contains(turn, s) {
+			continue
+		}
+		e, err := p.loaded(s)
+		if err != nil {
+			return nil, err
+		}
+		if e.Kind != domain.UserMessage {
+			continue
+		}
 		in, err := domain.ParseInput(e.Payload)
-		if err != nil || in.RetryOf == 0 {
-			return domain.StoredPayload("{}"), err
-		}
-		return domain.StoredPayload(`{"retryOf":` + strconv.FormatInt(int64(in.RetryOf), 10) + `}`), nil
-	case domain.AssistantMessage:
-		m, err := domain.ParseAssistant(e.Payload)
 		if err != nil {
-			return domain.Payload{}, err
+			return nil, err
 		}
-		calls := domain.Assistant{InputSeqs: m.InputSeqs, HasInputSeqs: m.HasInputSeqs, StopReason: m.StopReason}
-		for _, b := range m.Content {
-			if b.Type == domain.CallBlock {
-				calls.Content = append(calls.Content, domain.Block{Type: b.Type, ID: b.ID, Name: b.Name, Arguments: "{}"})
-			}
+		if inputs = append(inputs, s); in.RetryOf > 0 && in.RetryOf < s {
+			replaced = append(replaced, in.RetryOf)
 		}
-		return calls.Payload(0)
-	case domain.ToolResult:
-		out, err := domain.ParseToolOutput(e.Payload)
-		if err != nil {
-			return domain.Payload{}, err
-		}
-		return domain.ToolOutput{ToolCallID: out.ToolCallID, DurationMS: int64(e.Seq)}.Payload(0)
 	}
-	return e.Payload, nil // only the latest summary stays
+	return slices.DeleteFunc(inputs, func(s domain.Seq) bool { return slices.Contains(replaced, s) }), nil
 }
 
-// seqsOf returns the seqs of the events that an entry of the outline shows, none for a summary, which is whole.
-func seqsOf(e domain.Entry) []domain.Seq {
-	if e.Input == nil && e.Answer == nil {
-		return nil
+// forget drops inputs that were presented.
+func (p *page) forget(inputs []domain.Seq) {
+	for _, seq := range inputs {
+		p.bytes -= len(p.seen[seq].Payload.String())
+		delete(p.seen, seq)
 	}
-	seqs := []domain.Seq{e.Seq}
-	for _, r := range e.Results {
-		if r != nil {
-			seqs = append(seqs, domain.Seq(r.DurationMS))
-		}
-	}
-	return seqs
 }
 
-// pageEnd returns where the page that begins at begin ends: after most entries, or before one that would make it too
-// large.
-func (o *outline) pageEnd(all []domain.Entry, begin, most int) int {
-	end := min(begin+most, len(all))
-	bytes := 0
-	for i := begin; i < end; i++ {
-		bytes += len(all[i].Summary)
-		for _, seq := range seqsOf(all[i]) {
-			bytes += o.sizes[seq]
-		}
-		if bytes > messagesPageBytes && i > begin {
-			return i
-		}
+func (p *page) loaded(seq domain.Seq) (domain.Event, error) {
+	if e, ok := p.seen[seq]; ok {
+		return e, nil
 	}
-	return end
+	return p.load(seq)
 }
 
-// fillIn makes entries of the outline whole.
-func (s *Service) fillIn(ctx context.Context, ref domain.SessionRef, o *outline, entries []domain.Entry) error {
-	missing := map[domain.Seq]bool{}
-	first, last := domain.Seq(0), domain.Seq(0)
-	for _, e := range entries {
-		for _, seq := range seqsOf(e) {
-			if _, ok := o.events[seq]; ok {
-				continue
-			}
-			if missing[seq] = true; first == 0 || seq < first {
-				first = seq
-			}
-			last = max(last, seq)
-		}
+// input adds an input. It reports whether there was room.
+func (p *page) input(seq domain.Seq, begins position) (bool, error) {
+	e, err := p.loaded(seq)
+	if err != nil {
+		return false, err
 	}
-	if first > 0 {
-		err := s.scan(ctx, ref, first-1, last, func(e domain.Event) (bool, error) {
-			if missing[e.Seq] {
-				o.events[e.Seq] = e
-			}
-			return true, nil
-		})
-		if err != nil {
-			return err
-		}
+	if e.Kind != domain.UserMessage {
+		return false, domain.ErrInvalidCursor.At("cursor")
 	}
-	for i := range entries {
-		if err := o.whole(&entries[i]); err != nil {
-			return err
-		}
-	}
-	return nil
+	in, err := domain.ParseInput(e.Payload)
+	return p.add(domain.Entry{Seq: seq, Input: &in}, len(e.Payload.String()), begins), err
 }
 
-func (o *outline) whole(e *domain.Entry) error {
-	switch {
-	case e.Input != nil:
-		in, err := domain.ParseInput(o.events[e.Seq].Payload)
-		e.Input = &in
-		return err
-	case e.Answer != nil:
-		m, err := domain.ParseAssistant(o.events[e.Seq].Payload)
-		if err != nil {
-			return err
-		}
-		e.Answer = &m
-		for i, r := range e.Results {
-			if r == nil {
-				continue
-			}
-			out, err := domain.ParseToolOutput(o.events[domain.Seq(r.DurationMS)].Payload)
-			if err != nil {
-				return err
-			}
-			e.Results[i] = &out
-		}
+// result adds a result to the answer that made the call, if that is on the page. An entry that becomes too large by its
+// results begins the next page.
+func (p *page) result(e domain.Event) (more bool, err error) {
+	out, err := domain.ParseToolOutput(e.Payload)
+	if err != nil {
+		return false, err
 	}
-	return nil
+	i, ok := p.open[out.ToolCallID]
+	if !ok {
+		return true, nil
+	}
+	last := len(p.entries) - 1
+	if p.sizes += len(e.Payload.String()); p.sizes > messagesPageBytes && last > 0 {
+		p.next, p.entries = &p.begins[last], p.entries[:last]
+		return false, nil
+	}
+	p.entries[last].Results[i] = &out
+	delete(p.open, out.ToolCallID)
+	return true, nil
+}
+
+// rest adds the inputs that wait, and returns those that are on the page.
+func (p *page) rest() (waiting []domain.Seq, err error) {
+	begins := p.at
+	begins.Next, begins.Skip, begins.Turn = p.at.Head+1, 0, nil
+	if p.at.Next > p.at.Head {
+		begins.Skip = min(p.at.Skip, len(p.at.Waiting))
+	}
+	for _, seq := range p.at.Waiting[begins.Skip:] {
+		if more, err := p.input(seq, begins); err != nil || !more {
+			return waiting, err
+		}
+		waiting = append(waiting, seq)
+		begins.Skip++
+	}
+	return waiting, nil
 }

@@ -53,8 +53,15 @@ const scanPage = 1000
 func (s *Service) scan(
 	ctx context.Context, ref domain.SessionRef, after, until domain.Seq, visit func(domain.Event) (bool, error),
 ) error {
+	return s.scanBy(ctx, ref, scanPage, after, until, visit)
+}
+
+// scanBy is scan by pages of step events.
+func (s *Service) scanBy(
+	ctx context.Context, ref domain.SessionRef, step int, after, until domain.Seq, visit func(domain.Event) (bool, error),
+) error {
 	for after < until {
-		events, err := s.ledger.Events(ctx, ref, after, int(min(scanPage, until-after)))
+		events, err := s.ledger.Events(ctx, ref, after, int(min(domain.Seq(step), until-after)))
 		if err != nil || len(events) == 0 {
 			return err
 		}
