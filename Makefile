@@ -15,6 +15,10 @@ RUNFLAGS ?=
 TESTFLAGS ?= -count=1
 FUZZTIME  ?= 20s
 
+# make simulate
+SEED  ?= 1
+SEEDS ?= 100000
+
 # make bench: -short, -only NAME,… (go run ./bench -h)
 BENCHFLAGS ?=
 
@@ -78,6 +82,10 @@ fuzz-each:
 .PHONY: mutants
 mutants: ## plant known bugs one at a time (mutants/bugs); each must make its test fail, MUTANTS=-run=REGEXP for some
 	@$(WITH_POSTGRES) go run ./mutants $(MUTANTS)
+
+.PHONY: simulate
+simulate: ## play SEEDS (100000) lives of several processes from SEED (1) on, in fake time
+	@go test -count=1 -timeout 0 -run '^TestSimulation$$' ./app/runner -seed=$(SEED) -seeds=$(SEEDS)
 
 .PHONY: bench
 bench: ## measure beside limits and peers, with a throw-away Postgres, into docs/BENCHMARKS.md; BENCHFLAGS=-short is quick

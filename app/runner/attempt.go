@@ -129,10 +129,11 @@ func (a *attempt) guarded() (v verdict, err error) {
 
 // play goes from request boundary to request boundary until the turn is over (protocol.md §4, §5).
 func (a *attempt) play() (verdict, error) {
+	first := len(a.t.Pending()) == 0 // else time passes before the first boundary
 	if err := a.resumeCalls(); err != nil {
 		return verdict{}, err
 	}
-	for first := true; ; first = false {
+	for ; ; first = false {
 		if fresh := first && a.t.Head() == a.claim.Session.HeadSeq; !fresh { // else nothing happened since the claim
 			if err := a.look(); err != nil {
 				return verdict{}, err

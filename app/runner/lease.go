@@ -169,9 +169,9 @@ func (r *Runner) reborn(tick <-chan time.Time) bool {
 // beat renews the lease, stops attempts whose cancel was requested, and compares what the store says the process owns
 // with what it runs.
 func (r *Runner) beat(l *lease) {
-	exact := r.claiming.TryLock() // during a claim the two may differ rightly
+	exact := r.claiming.tryEnter() // during a claim the two may differ rightly
 	if exact {
-		defer r.claiming.Unlock()
+		defer r.claiming.leave()
 	}
 	ctx, cancel := context.WithTimeout(l.ctx, r.cfg.LeaseTTL)
 	defer cancel()

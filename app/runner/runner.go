@@ -66,7 +66,7 @@ type Runner struct {
 	tools toolbox
 	cache cache
 
-	claiming sync.Mutex // held while a claim, or a comparison with what is owned, is under way
+	claiming gate // held while a claim, or a comparison with what is owned, is under way
 	wake     chan struct{}
 	stop     chan struct{} // closed when the loops shall end
 	loops    sync.WaitGroup
@@ -77,11 +77,27 @@ type Runner struct {
 	draining bool
 }
 
+// gate is a lock that is held during calls of the store. It is a channel of one, for testing/synctest takes waiting for a
+// mutex as work and would let no time pass meanwhile.
+type gate chan struct{}
+
+func (g gate) enter() { g <- struct{}{} }
+func (g gate) leave() { <-g }
+
+func (g gate) tryEnter() bool {
+	select {
+	case g <- struct{}{}:
+		return true
+	default:
+		return false
+	}
+}
+
 // New returns a Runner that does nothing before Start.
 func New(d Deps, cfg Config) *Runner {
 	return &Runner{
 		Deps: d, cfg: cfg.withDefaults(), tools: newToolbox(d.Tools),
-		wake: make(chan struct{}, 1), stop: make(chan struct{}),
+		claiming: make(gate, 1), wake: make(chan struct{}, 1), stop: make(chan struct{}),
 	}
 }
 
@@ -107,8 +123,8 @@ func (r *Runner) Drain(ctx context.Context) error {
 	if already || l == nil {
 		return nil
 	}
-	r.claiming.Lock()   // a claim under way may still start attempts
-	r.claiming.Unlock() //nolint:staticcheck // it is over now, and no other will begin
+	r.claiming.enter() // a claim under way may still start attempts
+	r.claiming.leave() // it is over now, and no other will begin
 	if err := r.briefly(ctx, r.Processes.SetDraining, l.id); err != nil && !errors.Is(err, ports.ErrProcessDead) {
 		r.Log.Warn("could not mark the process as draining", zap.Error(err))
 	}
@@ -184,8 +200,8 @@ func (r *Runner) claimLoop() {
 
 // claim begins attempts for free workers, and reports whether there may be more due runs than it took.
 func (r *Runner) claim() (more bool) {
-	r.claiming.Lock()
-	defer r.claiming.Unlock()
+	r.claiming.enter()
+	defer r.claiming.leave()
 	l := r.current()
 	free := min(r.cfg.Workers-l.size(), claimBatch)
 	if free <= 0 || r.isDraining() || l.ctx.Err() != nil {

@@ -29,6 +29,9 @@ func (a *attempt) turn(p domain.Presented) (v verdict, over bool, err error) {
 	if err != nil {
 		return verdict{}, false, err
 	}
+	if err := context.Cause(a.ctx); err != nil { // it may have ended while the ledger was read
+		return verdict{}, false, err
+	}
 	a.summary.Turns++
 	reply, err := a.generate(req)
 	if err == nil {
@@ -96,7 +99,7 @@ func (a *attempt) generate(req request) (ports.Reply, error) {
 	if cause := context.Cause(a.ctx); err != nil && cause != nil {
 		err = cause
 	}
-	if err != nil && !errors.Is(err, errLeaseLost) {
+	if err != nil && a.lease.ctx.Err() == nil {
 		partial.Delta = ports.Delta{End: "failed"}
 		a.r.Partials.Publish(partial)
 	}
