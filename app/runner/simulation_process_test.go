@@ -40,8 +40,12 @@ func (s *simulation) start() {
 	}
 	p.runner = runner.New(runner.Deps{
 		Ledger: p.link, Runs: linkRuns{p.link}, Processes: linkProcesses{p.link}, Wakeups: s.hub, Partials: simPartials{p},
-		Providers: providers, Tools: []ports.Tools{simTools{p}}, Clock: clock{}, IDs: s.ids, Log: log,
-	}, runner.Config{Workers: s.weather.workers, Budget: s.weather.budget, MaxTurns: s.weather.turns})
+		Providers: providers, Tools: []ports.Tools{simTools{p}}, Clock: clock{}, IDs: p.ids, Log: log,
+	}, runner.Config{
+		Workers: s.weather.workers, Budget: s.weather.budget, MaxTurns: s.weather.turns,
+		// Prime, so that hardly any two of them tick at one instant.
+		Heartbeat: 4999 * time.Millisecond, Poll: 5003 * time.Millisecond, BuryEvery: 1999 * time.Millisecond, CascadeEvery: 14983 * time.Millisecond,
+	})
 	if err := p.runner.Start(context.Background()); err != nil {
 		s.note("%s could not start: %v", p.name, err)
 		s.mu.Lock()
@@ -104,6 +108,7 @@ func (s *simulation) isJoined(*process) { s.start() }
 type link struct {
 	s    *simulation
 	name string
+	ids  *ids
 
 	mu     sync.Mutex
 	calls  map[string]int
@@ -113,8 +118,16 @@ type link struct {
 }
 
 func (s *simulation) newLink(name string) *link {
-	return &link{s: s, name: name, calls: map[string]int{}}
+	return &link{s: s, name: name, ids: &ids{prefix: name}, calls: map[string]int{}}
 }
+
+// ids are those of one process or user: who mints first at one instant does not matter.
+type ids struct {
+	counter
+	prefix string
+}
+
+func (i *ids) New() string { return i.prefix + i.counter.New()[2:] }
 
 func (l *link) change(f func()) {
 	l.mu.Lock()

@@ -11,7 +11,7 @@ import (
 // records are what happened in a simulation, as the outside world saw it.
 type records struct {
 	calmAt  time.Time
-	commits int
+	commits map[domain.SessionRef]int
 
 	history  map[domain.SessionRef][]act
 	claims   map[domain.SessionRef]map[int64]claimed // by epoch
@@ -28,6 +28,7 @@ type records struct {
 
 func newRecords() records {
 	return records{
+		commits: map[domain.SessionRef]int{},
 		history: map[domain.SessionRef][]act{}, claims: map[domain.SessionRef]map[int64]claimed{}, expires: map[string]time.Time{},
 		trusts: map[string]time.Time{}, draining: map[string]bool{}, inputs: map[domain.SessionRef]map[string]*sentInput{},
 		cancels: map[domain.SessionRef][]cancelled{}, hopeless: map[domain.SessionRef]int{}, children: map[domain.SessionRef]time.Time{},
@@ -58,13 +59,16 @@ func (s *simulation) do(by string, ref domain.SessionRef, cmd domain.Command) (d
 	out, err := s.store.Do(context.Background(), ref, cmd)
 	s.history[ref] = append(s.history[ref], act{time.Now(), by, cmd, out, err})
 	if err == nil && out.Created {
-		s.judge(ref, before, cmd)
+		s.judge(ref, before, cmd, out)
 	}
 	return out, err
 }
 
-// judge checks a command that had effects against the lease under which it came.
-func (s *simulation) judge(ref domain.SessionRef, before domain.Session, cmd domain.Command) {
+// judge checks a command that had effects, above all against the lease under which it came.
+func (s *simulation) judge(ref domain.SessionRef, before domain.Session, cmd domain.Command, out domain.Outcome) {
+	if c, ok := cmd.(domain.Settle); ok && out.Run.ID == c.Run && out.Run.CancelSeq != nil && out.Run.Status != domain.StatusFailed {
+		s.faultLocked("%s: run %s was cancelled and is settled as %s", ref.Session, c.Run, out.Run.Status)
+	}
 	if _, ok := cmd.(domain.Rescue); ok {
 		if s.expires[before.Owner].After(time.Now()) {
 			s.faultLocked("%s: rescued from %s, which lives", ref.Session, before.Owner)

@@ -38,7 +38,7 @@ func (s *simulation) dump(b *strings.Builder, ref domain.SessionRef) {
 		fmt.Fprintf(b, "  run %s: %s %s, attempts %d, epoch %d, claim %s, cancel %s\n", run.ID, run.Status, run.Reason, run.Attempts, run.Epoch,
 			seqOr(run.ClaimSeq), seqOr(run.CancelSeq))
 	}
-	for _, a := range s.history[ref] {
+	for _, a := range s.history[ref][max(0, len(s.history[ref])-500):] {
 		fmt.Fprintf(b, "  %11.6f %-4s %T created=%t %v%s\n", a.at.Sub(s.began).Seconds(), a.by, a.cmd, a.out.Created, a.err, describeAct(a))
 	}
 }

@@ -77,7 +77,6 @@ type simulation struct {
 	store    *memory.Store
 	hub      *memory.Hub
 	partials *memory.Partials
-	ids      *counter
 	users    sync.WaitGroup
 	calm     atomic.Bool
 	over     chan struct{}
@@ -94,7 +93,7 @@ func newSimulation(seed uint64) *simulation {
 	plan := rand.New(rand.NewPCG(seed, 0))
 	return &simulation{
 		seed: seed, plan: plan, weather: newWeather(plan), records: newRecords(),
-		hub: new(memory.Hub), partials: new(memory.Partials), ids: &counter{},
+		hub: new(memory.Hub), partials: new(memory.Partials),
 	}
 }
 
@@ -150,8 +149,8 @@ func (s *simulation) roll(occasion string, n int) *rand.Rand {
 
 // Committed tells of commits as the store does, except for those that get lost.
 func (s *simulation) Committed(c ports.Commit) {
-	s.commits++ // mu is held: every command goes through do or claim
-	if !s.calm.Load() && s.weather.deaf > 0 && s.roll("wake", s.commits).Float64() < s.weather.deaf {
+	s.commits[c.Ref]++ // mu is held: every command goes through do or claim
+	if !s.calm.Load() && s.weather.deaf > 0 && s.roll("wake/"+c.Ref.Session, s.commits[c.Ref]).Float64() < s.weather.deaf {
 		return
 	}
 	s.hub.Committed(c)
@@ -225,6 +224,9 @@ func (s *simulation) settleDown() {
 // rest waits until no session has an active run.
 func (s *simulation) rest(within time.Duration) bool {
 	for range within / (5 * time.Second) {
+		if s.failed() {
+			return false // at once: what is wrong may go on for ever
+		}
 		time.Sleep(5 * time.Second)
 		if s.active() == "" {
 			return true
@@ -279,6 +281,12 @@ func (s *simulation) somebody() *process {
 		return nil
 	}
 	return alive[s.plan.IntN(len(alive))]
+}
+
+func (s *simulation) failed() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.faults) > 0
 }
 
 func (s *simulation) fault(format string, args ...any) {

@@ -70,7 +70,7 @@ func (u *user) insist(cmd domain.Command) (out domain.Outcome, err error) {
 		}
 		time.Sleep(upTo(u.r, time.Second))
 		if in, ok := cmd.(domain.SubmitInput); ok {
-			in.At, in.NewRun = time.Now(), u.s.ids.New() // as the service does
+			in.At, in.NewRun = time.Now(), u.ids.New() // as the service does
 			cmd = in
 		}
 	}
@@ -98,7 +98,7 @@ func (u *user) act() {
 	case n < 24:
 		u.submit()
 	case n < 27:
-		_, _ = u.insist(domain.EnsureRun{At: time.Now(), NewRun: u.s.ids.New(), Compact: n == 24})
+		_, _ = u.insist(domain.EnsureRun{At: time.Now(), NewRun: u.ids.New(), Compact: n == 24})
 	case n < 32:
 		u.spawn()
 	case u.mild:
@@ -126,7 +126,7 @@ func (u *user) submit() {
 	}
 	u.s.inputs[u.ref][key] = in
 	u.s.mu.Unlock()
-	cmd := domain.SubmitInput{At: time.Now(), RequestID: key, Payload: in.payload, NewRun: u.s.ids.New()}
+	cmd := domain.SubmitInput{At: time.Now(), RequestID: key, Payload: in.payload, NewRun: u.ids.New()}
 	for range 1 + u.r.IntN(4)/3 {
 		out, err := u.insist(cmd)
 		switch {
