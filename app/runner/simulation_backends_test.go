@@ -32,7 +32,6 @@ type shown struct {
 func (sp simProvider) Generate(ctx context.Context, req ports.ModelRequest, emit func(ports.Delta)) (ports.Reply, error) {
 	s := sp.p.s
 	q, n := s.present(sp.p, req)
-	sp.p.awake()
 	r := s.roll("answer/"+req.System, n)
 	torn := ports.Reply{Content: []domain.Block{{Type: domain.TextBlock, Text: "torn " + q.token}}}
 	delay := s.thinking(r)
@@ -45,9 +44,9 @@ func (sp simProvider) Generate(ctx context.Context, req ports.ModelRequest, emit
 			sp.p.awake()
 			return torn, context.Cause(ctx)
 		}
-		sp.p.awake()
 	}
 	emit(ports.Delta{Text: q.token})
+	sp.p.awake()
 	if !s.calm.Load() && r.Float64() < s.weather.torn {
 		return s.tears(r, q, torn)
 	}

@@ -2,6 +2,7 @@ package runner_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -219,12 +220,17 @@ func (s *simulation) travel(r *rand.Rand) time.Duration {
 	}
 }
 
+var errShut = errors.New("the simulation is over")
+
 var errLost = fmt.Errorf("the reply got lost: %w", ports.ErrUnavailable)
 
 // through makes a call over the link, unless ctx ended before.
 func through[T any](ctx context.Context, l *link, what string, f func() (T, error)) (none T, _ error) {
 	if ctx.Err() != nil {
 		return none, ctx.Err()
+	}
+	if l.s.shut.Load() {
+		return none, errShut
 	}
 	r := l.chance(what)
 	there, back, lost := l.s.travel(r), l.s.travel(r), r.Float64() < l.s.weather.loss
