@@ -164,7 +164,7 @@ func (c EnsureRun) decide(v View) (Effects, error) {
 		ch.run.Compact = true
 		ch.write()
 	}
-	if ch.run.CancelSeq != nil {
+	if ch.run.CancelSeq != nil && ch.run.ID != c.NewRun { // else it is this command's own, whose reply was lost
 		answer = ch.successorRun(c.NewRun)
 	}
 	if ch.run.Status == StatusPending && !ch.run.Parked {

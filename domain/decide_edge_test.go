@@ -249,6 +249,17 @@ func TestPromisedSuccessor(t *testing.T) {
 	}
 }
 
+// A run that EnsureRun made, and that was cancelled before its reply was lost and asked for again, is not its own
+// successor: no settlement could make that one.
+func TestEnsuredRunIsNotItsOwnSuccessor(t *testing.T) {
+	v := running()
+	v.Run.CancelSeq = new(domain.Seq(4))
+	fx, err := decide(t, v, domain.EnsureRun{At: noon, NewRun: v.Run.ID})
+	require.NoError(t, err)
+	require.True(t, fx.Empty())
+	require.Equal(t, v.Run.ID, fx.Outcome.Run.ID)
+}
+
 func TestMissingSession(t *testing.T) {
 	for _, c := range []domain.Command{
 		domain.RequestCancel{}, domain.Unpark{}, domain.CloseSession{}, domain.PatchSession{}, domain.Rescue{},

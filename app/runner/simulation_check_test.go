@@ -62,14 +62,17 @@ func (c *checker) fault(format string, args ...any) {
 
 // checkRows holds the rows against the ledger, by the verifier of the product and by the oracle of its tests.
 func (c *checker) checkRows() {
-	v := domain.NewVerifier(0)
+	v := domain.NewVerifier(c.rows.Session)
+	for _, run := range c.list {
+		v.Run(run)
+	}
 	for i, e := range c.events {
 		if e.Seq != domain.Seq(i+1) {
 			c.fault("seq %d stands at %d", e.Seq, i+1)
 		}
 		v.Apply(e)
 	}
-	for _, f := range v.Finish(c.rows.Session, c.rows.Calls) {
+	for _, f := range v.Finish(c.rows.LastSeq, c.rows.Calls) {
 		c.fault("verifier: %v", f)
 	}
 	if want, got := domaintest.Oracle(c.events, 0), c.rows.Session.Fold; fmt.Sprint(want) != fmt.Sprint(got) {

@@ -299,6 +299,10 @@ func (l linkRuns) Forsaken(ctx context.Context, parent domain.SessionRef, limit 
 	})
 }
 
+func (l linkRuns) Active(ctx context.Context, tenant string, sessions []string) ([]domain.Run, error) {
+	return l.s.store.Runs().Active(ctx, tenant, sessions)
+}
+
 func (l linkRuns) OpenCalls(ctx context.Context, ref domain.SessionRef) ([]domain.ToolCall, error) {
 	return through(ctx, l.link, "open/"+ref.Session, func() ([]domain.ToolCall, error) {
 		return l.s.store.Runs().OpenCalls(context.Background(), ref)

@@ -189,7 +189,11 @@ func (s *simulation) trusted(c claimed, what string) {
 // audit returns all rows and events of a session.
 func (s *simulation) audit(ref domain.SessionRef) (ports.AuditRows, []domain.Run, []domain.Event, error) {
 	ctx := context.Background()
-	rows, err := s.store.Audit().Rows(ctx, ref)
+	var rows ports.AuditRows
+	err := s.store.Audit().Rows(ctx, ref, func(all ports.AuditRows) error {
+		rows, rows.Runs = all, nil
+		return nil
+	})
 	if err != nil {
 		return rows, nil, nil, err
 	}
