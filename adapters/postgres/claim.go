@@ -160,13 +160,11 @@ type claiming struct {
 
 func (c *claiming) attempt(ctx context.Context, conn *pgxpool.Conn) (sent bool, err error) {
 	c.changes, c.claims, c.more = nil, nil, false
-	commit, cancel := committing(ctx)
-	defer cancel()
-	tx, err := conn.Begin(ctx)
+	tx, err := begin(ctx, conn)
 	if err != nil {
 		return false, err
 	}
-	defer func() { _ = tx.Rollback(commit) }()
+	defer func() { _ = rollback(ctx, conn) }()
 	ids, now, err := c.propose(ctx, tx)
 	if err != nil || len(ids) == 0 {
 		return false, err
@@ -179,6 +177,8 @@ func (c *claiming) attempt(ctx context.Context, conn *pgxpool.Conn) (sent bool, 
 	if len(c.changes) == 0 {
 		return false, nil
 	}
+	commit, cancel := committing(ctx)
+	defer cancel()
 	done, err := applyAll(commit, tx, c.changes)
 	if err != nil {
 		return false, err

@@ -134,13 +134,11 @@ func (d *doing) guess() (domain.View, *change) {
 // locked is the way of a session that many write to: it holds the row's lock while it decides. The view is read by a
 // statement of its own after the lock was taken, so it sees what the lock waited for.
 func (d *doing) locked(ctx context.Context, conn *pgxpool.Conn) (sent bool, err error) {
-	commit, cancel := committing(ctx)
-	defer cancel()
-	tx, err := conn.Begin(ctx)
+	tx, err := begin(ctx, conn)
 	if err != nil {
 		return false, err
 	}
-	defer func() { _ = tx.Rollback(commit) }()
+	defer func() { _ = rollback(ctx, conn) }()
 	q := newViewQuery(d.ref, d.needs)
 	batch := &pgx.Batch{}
 	batch.Queue("SELECT 1 FROM sessions WHERE tenant_id = $1::text AND session_id = $2::text FOR NO KEY UPDATE", d.ref.Tenant, d.ref.Session)
@@ -159,6 +157,8 @@ func (d *doing) locked(ctx context.Context, conn *pgxpool.Conn) (sent bool, err 
 	if c == nil || err != nil {
 		return false, err
 	}
+	commit, cancel := committing(ctx)
+	defer cancel()
 	now, err := apply(commit, tx, *c)
 	if err != nil {
 		return false, err

@@ -84,17 +84,6 @@ func (g *group) attempt(ctx context.Context, conn *pgxpool.Conn) (sent bool, err
 	return true, g.commit(ctx, conn, changes)
 }
 
-// rollback ends a transaction, if there is one.
-func rollback(ctx context.Context, conn *pgxpool.Conn) error {
-	if conn.Conn().IsClosed() || conn.Conn().PgConn().TxStatus() == 'I' {
-		return nil
-	}
-	end, cancel := committing(ctx)
-	defer cancel()
-	_, err := conn.Exec(end, "rollback")
-	return err
-}
-
 // commit applies changes, all or none, and commits in one round trip. It takes the sessions' locks in their order, as
 // lockText does.
 func (g *group) commit(ctx context.Context, conn *pgxpool.Conn, changes []change) error {
@@ -152,7 +141,8 @@ func (g *group) guess() []change {
 func (g *group) load(ctx context.Context, conn *pgxpool.Conn) error {
 	g.gather()
 	batch := &pgx.Batch{}
-	batch.Queue("begin")
+	batch.Queue(beginText)
+	batch.Queue(silentText)
 	g.lock(batch)
 	g.loadKeys(batch)
 	g.loadCalls(batch)

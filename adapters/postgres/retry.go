@@ -15,8 +15,9 @@ import (
 const (
 	// patience is how long one try may wait for a connection and for answers to what it reads.
 	patience = 5 * time.Second
-	// commitTimeout bounds a commit that was sent; the context of the request no longer does.
-	commitTimeout = 15 * time.Second
+	// commitTimeout bounds a commit that was sent; the context of the request no longer does. After it the connection
+	// counts as broken, and the fate of the commit is looked up.
+	commitTimeout = 5 * time.Second
 	// resolveTimeout bounds the search for the fate of a commit whose reply was lost.
 	resolveTimeout = 10 * time.Second
 

@@ -105,10 +105,25 @@ func poolConfig(cfg Config) (*pgxpool.Config, error) {
 	if pc.ConnConfig.ConnectTimeout == 0 {
 		pc.ConnConfig.ConnectTimeout = connectTimeout
 	}
+	if pc.PingTimeout == 0 {
+		pc.PingTimeout = pingTimeout
+	}
+	pc.BeforeClose = abandon
 	if pc.ConnConfig.DefaultQueryExecMode == pgx.QueryExecModeCacheStatement {
 		keepGoodPlans(pc.ConnConfig.RuntimeParams)
 	}
 	return pc, nil
+}
+
+// pingTimeout bounds the trial of an idle connection unless the URL has pool_ping_timeout.
+const pingTimeout = 2 * time.Second
+
+// abandon cuts a connection that has failed. Its place in the pool is free only when it is gone, and the server's
+// goodbye, for which pgx waits a quarter of a minute, does not come through a connection that is half open.
+func abandon(conn *pgx.Conn) {
+	if conn.IsClosed() {
+		_ = conn.PgConn().Conn().Close()
+	}
 }
 
 // trusted is how long a connection may rest before it is tried out, and how long all are after one has failed.
