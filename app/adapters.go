@@ -92,10 +92,10 @@ func openPostgres(c Config, f *fanout, lc fx.Lifecycle, log *zap.Logger) (store,
 	ctx, cancel := context.WithTimeout(context.Background(), openTimeout)
 	defer cancel()
 	log = log.Named("postgres")
-	if _, err := postgres.Migrate(ctx, c.Store); err != nil {
+	if _, err := postgres.Migrate(ctx, c.directURL()); err != nil {
 		return store{}, err
 	}
-	bus, err := postgres.OpenBus(postgres.BusConfig{URL: c.Store, Logger: log})
+	bus, err := postgres.OpenBus(postgres.BusConfig{URL: c.directURL(), Logger: log})
 	if err != nil {
 		return store{}, err
 	}

@@ -3,6 +3,8 @@
 package app
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"net"
 	"strings"
@@ -24,6 +26,7 @@ type Config struct {
 	TokenFile    string   // of --auth token; beside the store when empty
 	AllowedHosts []string // Host names accepted beside the loopback ones
 
+	BusURL              string // leads to Postgres itself where Store goes through a pooler
 	AllowUnsafePostgres bool
 	MaxConns            int
 	MaxPayload          int // bytes
@@ -58,6 +61,27 @@ func (c Config) storeScheme() (kind, path string, err error) {
 		return storeSQLite, strings.TrimPrefix(c.Store, "sqlite:"), nil
 	}
 	return "", "", fmt.Errorf("--store %q: want memory:, postgres://… or sqlite:PATH", c.Store)
+}
+
+// directURL leads to Postgres without a pooler between, for what belongs to one connection: LISTEN, and the lock of
+// migrations.
+func (c Config) directURL() string { return cmp.Or(c.BusURL, c.Store) }
+
+func (c Config) validateBus() error {
+	if c.BusURL == "" {
+		return nil
+	}
+	kind, _, err := c.storeScheme()
+	bus, _, busErr := Config{Store: c.BusURL}.storeScheme()
+	switch {
+	case err != nil:
+		return err
+	case kind != storePostgres:
+		return fmt.Errorf("--bus-url is for a Postgres store, and --store is %s", kind)
+	case busErr != nil || bus != storePostgres:
+		return errors.New("--bus-url: want postgres://…")
+	}
+	return nil
 }
 
 // defaultMaxConns lets enough commands wait for the disk at once. It is well below what servers allow by default.
@@ -107,6 +131,9 @@ func (c Config) Validate() error {
 		return fmt.Errorf("--listen %q: want HOST:PORT: %w", c.Listen, err)
 	}
 	if _, _, err := c.storeScheme(); err != nil {
+		return err
+	}
+	if err := c.validateBus(); err != nil {
 		return err
 	}
 	if c.Auth == authOff && !c.loopback() {

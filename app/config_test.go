@@ -37,3 +37,13 @@ func TestLargestBodyHoldsTheLargestPayload(t *testing.T) {
 	require.Zero(t, Config{}.maxBody())
 	require.Greater(t, Config{MaxPayload: 1 << 20}.maxBody(), int64(1<<20))
 }
+
+func TestBusURL(t *testing.T) {
+	const direct, pooled = "postgres://db/keel", "postgres://pooler/keel"
+	require.Equal(t, pooled, Config{Store: pooled}.directURL())
+	require.Equal(t, direct, Config{Store: pooled, BusURL: direct}.directURL())
+	for bus, store := range map[string]string{direct: "memory:", "sqlite:keel.db": pooled, "db:5432": pooled} {
+		require.ErrorContains(t, Config{Listen: "127.0.0.1:1", Store: store, BusURL: bus}.Validate(), "--bus-url")
+	}
+	require.NoError(t, Config{Listen: "127.0.0.1:1", Store: pooled, BusURL: direct}.Validate())
+}

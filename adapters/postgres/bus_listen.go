@@ -2,6 +2,8 @@ package postgres
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"strings"
 	"time"
 
@@ -18,12 +20,14 @@ const fullQueue = 0.5
 func (b *Bus) listen(ctx context.Context) error {
 	conn, err := pgx.ConnectConfig(ctx, b.conn.Copy())
 	if err != nil {
-		return err
+		return busAdvice(err)
 	}
 	defer closeNow(conn)
 	if err := b.bounded(ctx, func(ctx context.Context) error {
-		_, err := conn.Exec(ctx, "LISTEN "+channel)
-		return err
+		if _, err := conn.Exec(ctx, "LISTEN "+channel); err != nil {
+			return err
+		}
+		return b.warnOfPooler(ctx, conn)
 	}); err != nil {
 		return err
 	}
@@ -43,6 +47,30 @@ func (b *Bus) listen(ctx context.Context) error {
 			}
 		}
 	}
+}
+
+// errBusPooler is what a pooler in transaction mode does to a bus.
+var errBusPooler = errors.New("a pooler stands before Postgres: unless it pools whole sessions, wake-ups from other " +
+	"processes are lost and their readers wait for the poll; --bus-url gives LISTEN a direct connection")
+
+// warnOfPooler looks for a pooler, which makes up process ids. Whether it pools sessions, so that LISTEN works, or
+// transactions, does not show.
+func (b *Bus) warnOfPooler(ctx context.Context, conn *pgx.Conn) error {
+	var pid uint32
+	err := conn.QueryRow(ctx, "SELECT pg_backend_pid()").Scan(&pid)
+	if err == nil && pid != conn.PgConn().PID() {
+		b.log.Warn("wake-ups may be lost", zap.Error(errBusPooler))
+	}
+	return err
+}
+
+// busAdvice adds to the refusal of a startup parameter, which only poolers utter, what helps.
+func busAdvice(err error) error {
+	var server *pgconn.PgError
+	if errors.As(err, &server) && server.Code == "08P01" {
+		return fmt.Errorf("%w: %w", errBusPooler, err)
+	}
+	return err
 }
 
 // ping finds out whether a silent connection still works, and how full the server's queue is.

@@ -28,7 +28,7 @@ func newSelf() string { return rand.Text()[:8] }
 func (b *Bus) notify(ctx context.Context) error {
 	conn, err := pgx.ConnectConfig(ctx, b.conn.Copy())
 	if err != nil {
-		return err
+		return busAdvice(err)
 	}
 	defer closeNow(conn)
 	for {

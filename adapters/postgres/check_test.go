@@ -2,12 +2,17 @@ package postgres_test
 
 import (
 	"errors"
+	"fmt"
 	"net"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgproto3"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/keel-agent/keel/adapters/postgres"
 	"github.com/keel-agent/keel/adapters/postgres/postgrestest"
@@ -66,11 +71,45 @@ func TestOpenRefusesAModeThatDoesNotSuitAPooler(t *testing.T) {
 
 // A pooler that does not know a startup parameter says so before anything else.
 func TestOpenRefusesAPoolerThatRefusesIt(t *testing.T) {
+	u := strictPooler(t)
+	_, err := postgres.Open(t.Context(), postgres.Config{URL: u})
+	if !errors.Is(err, postgres.ErrPooler) || !strings.Contains(err.Error(), "default_query_exec_mode") || !strings.Contains(err.Error(), "jit") {
+		t.Errorf("error %v", err)
+	}
+}
+
+// K30, K39: a bus behind a pooler says what will be missed and what helps.
+func TestBusWarnsOfAPooler(t *testing.T) {
+	p, through := newProxy(t, postgrestest.Server(t))
+	p.pooler = true
+	for name, u := range map[string]string{"it passes parameters": through, "it refuses them": strictPooler(t)} {
+		core, logs := observer.New(zap.WarnLevel)
+		b, err := postgres.OpenBus(postgres.BusConfig{URL: u, Logger: zap.New(core)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer b.Close()
+		warned := func() bool {
+			return slices.ContainsFunc(logs.All(), func(e observer.LoggedEntry) bool {
+				return strings.Contains(fmt.Sprint(e.ContextMap()["error"]), "--bus-url")
+			})
+		}
+		for deadline := time.Now().Add(10 * time.Second); !warned(); time.Sleep(10 * time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatalf("%s: logged %v", name, logs.All())
+			}
+		}
+	}
+}
+
+// strictPooler returns the URL of a pooler that refuses a startup parameter.
+func strictPooler(t *testing.T) string {
+	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = l.Close() }()
+	t.Cleanup(func() { _ = l.Close() })
 	go func() {
 		for {
 			conn, err := l.Accept()
@@ -85,10 +124,7 @@ func TestOpenRefusesAPoolerThatRefusesIt(t *testing.T) {
 			_ = conn.Close()
 		}
 	}()
-	_, err = postgres.Open(t.Context(), postgres.Config{URL: "postgres://keel@" + l.Addr().String() + "/keel?sslmode=disable"})
-	if !errors.Is(err, postgres.ErrPooler) || !strings.Contains(err.Error(), "default_query_exec_mode") || !strings.Contains(err.Error(), "jit") {
-		t.Errorf("error %v", err)
-	}
+	return "postgres://keel@" + l.Addr().String() + "/keel?sslmode=disable"
 }
 
 func TestOpenRefusesAMalformedURL(t *testing.T) {

@@ -21,9 +21,10 @@ type serveFlags struct {
 	TokenFile    string   `help:"File of the generated token; beside an SQLite store by default." env:"KEEL_TOKEN_FILE" placeholder:"FILE"`
 	AllowedHosts []string `help:"Host names that requests may use beside the loopback ones, * for any; when the server listens beyond loopback, any is the default." env:"KEEL_ALLOWED_HOSTS" placeholder:"HOST"`
 
-	AllowUnsafePostgres bool `help:"Serve although Postgres may lose or mangle what it acknowledges." env:"KEEL_ALLOW_UNSAFE_POSTGRES"`
-	MaxConns            int  `help:"Postgres connections of the pool; 24, or pool_max_conns of the URL, when 0." env:"KEEL_MAX_CONNS"`
-	MaxPayload          int  `help:"Bytes of one event's payload." default:"1048576" env:"KEEL_MAX_PAYLOAD"`
+	BusURL              string `name:"bus-url" help:"Postgres URL without a pooler, for LISTEN and migrations, where --store leads through one in transaction mode." env:"KEEL_BUS_URL" placeholder:"URL"`
+	AllowUnsafePostgres bool   `help:"Serve although Postgres may lose or mangle what it acknowledges." env:"KEEL_ALLOW_UNSAFE_POSTGRES"`
+	MaxConns            int    `help:"Postgres connections of the pool; 24, or pool_max_conns of the URL, when 0." env:"KEEL_MAX_CONNS"`
+	MaxPayload          int    `help:"Bytes of one event's payload." default:"1048576" env:"KEEL_MAX_PAYLOAD"`
 
 	Workers    int           `help:"Attempts at a time." default:"64" env:"KEEL_WORKERS"`
 	Attempts   int           `help:"Attempts that a run may spend before it fails." default:"5" env:"KEEL_ATTEMPTS"`
@@ -40,7 +41,7 @@ type serveFlags struct {
 func (f serveFlags) config() (app.Config, error) {
 	c := app.Config{
 		Listen: f.Listen, Store: f.Store, Provider: f.Provider, Model: f.Model, Script: f.Script, Auth: f.Auth,
-		TokenFile: f.TokenFile, AllowedHosts: f.AllowedHosts, AllowUnsafePostgres: f.AllowUnsafePostgres,
+		TokenFile: f.TokenFile, AllowedHosts: f.AllowedHosts, BusURL: f.BusURL, AllowUnsafePostgres: f.AllowUnsafePostgres,
 		MaxConns: f.MaxConns, MaxPayload: f.MaxPayload, Workers: f.Workers, Budget: f.Attempts, MaxTurns: f.MaxTurns,
 		LeaseTTL: f.LeaseTTL, Heartbeat: f.Heartbeat, DrainGrace: f.DrainGrace, IdleLimit: f.IdleLimit,
 		LogLevel: f.LogLevel, LogFormat: f.LogFormat,
