@@ -65,6 +65,14 @@ test: ## test every module, with a throw-away Postgres
 race: ## the short tests of every module under the race detector
 	@CGO_ENABLED=1 $(WITH_POSTGRES) go test -race -short $(TESTFLAGS) $(PACKAGES)
 
+.PHONY: nginx
+nginx: ## the tests behind nginx; installs it as with-postgres does
+	@scripts/with-program.sh nginx go test -tags nginx -run 'Nginx$$' $(TESTFLAGS) ./app/e2e
+
+.PHONY: pgbouncer
+pgbouncer: ## the tests behind PgBouncer, in transaction mode
+	@$(WITH_POSTGRES) scripts/with-program.sh pgbouncer go test -tags pgbouncer -run 'Pooler$$' $(TESTFLAGS) ./app/e2e
+
 .PHONY: fuzz
 fuzz: ## run each fuzz target for FUZZTIME (20s)
 	@$(WITH_POSTGRES) $(MAKE) --no-print-directory fuzz-each

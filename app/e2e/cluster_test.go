@@ -29,35 +29,39 @@ func newCluster(t *testing.T) *cluster {
 	t.Helper()
 	c := &cluster{t: t, bin: os.Getenv("KEEL_TEST_POSTGRES_BIN")}
 	require.NotEmpty(t, c.bin, "KEEL_TEST_POSTGRES_BIN must name the directory of initdb and pg_ctl; scripts/with-postgres.sh does it")
-	c.dir = t.TempDir()
-	if os.Getuid() == 0 {
-		c.dir = c.handOver()
-	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	c.port = l.Addr().(*net.TCPAddr).Port
-	require.NoError(t, l.Close())
+	c.dir, c.as = serverDir(t)
+	c.port = freePort(t)
 	c.run("initdb", "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-locale", "--no-sync")
 	t.Cleanup(func() { c.run("pg_ctl", "stop", "-w", "-m", "immediate") })
 	c.run("pg_ctl", "start", "-w", "-l", filepath.Join(c.dir, "log"), "-o", fmt.Sprintf("-p %d -k '' -c listen_addresses=127.0.0.1", c.port))
 	return c
 }
 
-// handOver returns a directory of the user that Postgres, which refuses root, runs as.
-func (c *cluster) handOver() string {
-	c.t.Helper()
+// serverDir returns a directory for a server that refuses to run as root, and whom to run it as: nil for the present user.
+func serverDir(t *testing.T) (string, *syscall.Credential) {
+	t.Helper()
+	if os.Getuid() != 0 {
+		return t.TempDir(), nil
+	}
 	u, err := user.Lookup(os.Getenv("KEEL_TEST_POSTGRES_USER"))
-	require.NoError(c.t, err, "KEEL_TEST_POSTGRES_USER must name whom to run Postgres as")
+	require.NoError(t, err, "KEEL_TEST_POSTGRES_USER must name whom to run servers as; scripts/with-postgres.sh does it")
 	uid, err := strconv.Atoi(u.Uid)
-	require.NoError(c.t, err)
+	require.NoError(t, err)
 	gid, err := strconv.Atoi(u.Gid)
-	require.NoError(c.t, err)
-	c.as = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
-	dir, err := os.MkdirTemp("", "keel-cluster-") // that of the test lies within one of root's
-	require.NoError(c.t, err)
-	c.t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	require.NoError(c.t, os.Chown(dir, uid, gid))
-	return dir
+	require.NoError(t, err)
+	dir, err := os.MkdirTemp("", "keel-server-") // that of the test lies within one of root's
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	require.NoError(t, os.Chown(dir, uid, gid))
+	return dir, &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
+}
+
+func freePort(t *testing.T) int {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer func() { require.NoError(t, l.Close()) }()
+	return l.Addr().(*net.TCPAddr).Port
 }
 
 func (c *cluster) run(program string, args ...string) {
