@@ -10,13 +10,13 @@ import (
 	"go.uber.org/fx"
 	"go.uber.org/zap"
 
+	"github.com/keel-agent/keel/adapters/bus"
 	"github.com/keel-agent/keel/adapters/httpapi"
 	"github.com/keel-agent/keel/adapters/memory"
 	"github.com/keel-agent/keel/adapters/postgres"
 	"github.com/keel-agent/keel/adapters/providers/fake"
 	"github.com/keel-agent/keel/adapters/providers/openai"
 	"github.com/keel-agent/keel/adapters/sqlite"
-	"github.com/keel-agent/keel/adapters/sqlstore"
 	"github.com/keel-agent/keel/adapters/sse"
 	"github.com/keel-agent/keel/adapters/tools/builtin"
 	"github.com/keel-agent/keel/app/runner"
@@ -56,11 +56,11 @@ func storeModule(c Config) fx.Option {
 }
 
 func openMemory(f *fanout) store {
-	hub := new(memory.Hub)
+	hub := new(bus.Hub)
 	f.add(hub)
 	s := memory.New(memory.Config{Notifier: f})
 	return store{
-		Ledger: s, Sessions: s.Sessions(), Runs: s.Runs(), Processes: s.Processes(), Wakeups: hub, Partials: new(memory.Partials),
+		Ledger: s, Sessions: s.Sessions(), Runs: s.Runs(), Processes: s.Processes(), Wakeups: hub, Partials: new(bus.Partials),
 	}
 }
 
@@ -76,7 +76,7 @@ func openSQLite(c Config, f *fanout, lc fx.Lifecycle, log *zap.Logger) (store, e
 	if _, err := sqlite.Migrate(ctx, path); err != nil {
 		return store{}, err
 	}
-	hub := sqlstore.NewHub()
+	hub := new(bus.Hub)
 	f.add(hub)
 	s, err := sqlite.Open(ctx, sqlite.Config{Path: path, Notifier: f, Logger: log.Named("sqlite")})
 	if err != nil {
@@ -84,7 +84,7 @@ func openSQLite(c Config, f *fanout, lc fx.Lifecycle, log *zap.Logger) (store, e
 	}
 	lc.Append(fx.StopHook(s.Close))
 	return store{
-		Ledger: s, Sessions: s.Sessions(), Runs: s.Runs(), Processes: s.Processes(), Wakeups: hub, Partials: new(memory.Partials),
+		Ledger: s, Sessions: s.Sessions(), Runs: s.Runs(), Processes: s.Processes(), Wakeups: hub, Partials: new(bus.Partials),
 	}, nil
 }
 
@@ -95,21 +95,21 @@ func openPostgres(c Config, f *fanout, lc fx.Lifecycle, log *zap.Logger) (store,
 	if _, err := postgres.Migrate(ctx, c.directURL()); err != nil {
 		return store{}, err
 	}
-	bus, err := postgres.OpenBus(postgres.BusConfig{URL: c.directURL(), Logger: log})
+	across, err := postgres.OpenBus(postgres.BusConfig{URL: c.directURL(), Logger: log})
 	if err != nil {
 		return store{}, err
 	}
-	f.add(bus)
+	f.add(across)
 	s, err := postgres.Open(ctx, postgres.Config{
 		URL: c.Store, MaxConns: c.maxConns(), AllowUnsafe: c.AllowUnsafePostgres, Notifier: f, Logger: log,
 	})
 	if err != nil {
-		bus.Close()
+		across.Close()
 		return store{}, err
 	}
-	lc.Append(fx.StopHook(func() { bus.Close(); s.Close() }))
+	lc.Append(fx.StopHook(func() { across.Close(); s.Close() }))
 	return store{
-		Ledger: s, Sessions: s.Sessions(), Runs: s.Runs(), Processes: s.Processes(), Wakeups: bus, Partials: new(memory.Partials),
+		Ledger: s, Sessions: s.Sessions(), Runs: s.Runs(), Processes: s.Processes(), Wakeups: across, Partials: across.Partials(),
 	}, nil
 }
 

@@ -9,6 +9,7 @@ require (
 )
 
 replace (
+	github.com/keel-agent/keel/adapters/bus => ../adapters/bus
 	github.com/keel-agent/keel/adapters/httpapi => ../adapters/httpapi
 	github.com/keel-agent/keel/adapters/memory => ../adapters/memory
 	github.com/keel-agent/keel/adapters/postgres => ../adapters/postgres
@@ -25,6 +26,7 @@ require (
 	github.com/getkin/kin-openapi v0.153.0
 	github.com/google/uuid v1.6.0
 	github.com/jackc/pgx/v5 v5.13.0
+	github.com/keel-agent/keel/adapters/bus v0.0.0
 	github.com/keel-agent/keel/adapters/httpapi v0.0.0
 	github.com/keel-agent/keel/adapters/memory v0.0.0
 	github.com/keel-agent/keel/adapters/sse v0.0.0

@@ -5,10 +5,10 @@ go 1.26.0
 require (
 	github.com/dbos-inc/dbos-transact-golang v1.8.0
 	github.com/jackc/pgx/v5 v5.13.0
+	github.com/keel-agent/keel/adapters/bus v0.0.0
 	github.com/keel-agent/keel/adapters/memory v0.0.0
 	github.com/keel-agent/keel/adapters/postgres v0.0.0
 	github.com/keel-agent/keel/adapters/sqlite v0.0.0
-	github.com/keel-agent/keel/adapters/sqlstore v0.0.0
 	github.com/keel-agent/keel/app v0.0.0
 	github.com/keel-agent/keel/domain v0.0.0
 	github.com/keel-agent/keel/ports v0.0.0
@@ -31,6 +31,7 @@ require (
 	github.com/jinzhu/inflection v1.0.0 // indirect
 	github.com/keel-agent/keel/adapters/httpapi v0.0.0 // indirect
 	github.com/keel-agent/keel/adapters/providers v0.0.0 // indirect
+	github.com/keel-agent/keel/adapters/sqlstore v0.0.0 // indirect
 	github.com/keel-agent/keel/adapters/sse v0.0.0 // indirect
 	github.com/keel-agent/keel/adapters/tools v0.0.0 // indirect
 	github.com/mattn/go-isatty v0.0.24 // indirect
@@ -67,6 +68,7 @@ require (
 )
 
 replace (
+	github.com/keel-agent/keel/adapters/bus => ../adapters/bus
 	github.com/keel-agent/keel/adapters/httpapi => ../adapters/httpapi
 	github.com/keel-agent/keel/adapters/memory => ../adapters/memory
 	github.com/keel-agent/keel/adapters/postgres => ../adapters/postgres

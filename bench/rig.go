@@ -11,10 +11,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/keel-agent/keel/adapters/bus"
 	"github.com/keel-agent/keel/adapters/memory"
 	"github.com/keel-agent/keel/adapters/postgres"
 	"github.com/keel-agent/keel/adapters/sqlite"
-	"github.com/keel-agent/keel/adapters/sqlstore"
 	"github.com/keel-agent/keel/domain"
 	"github.com/keel-agent/keel/ports"
 )
@@ -44,18 +44,18 @@ const longLease = 24 * time.Hour
 
 // postgresRig opens a store on a migrated database, with a bus as a server has it. also are told of commits too.
 func (b *bench) postgresRig(ctx context.Context, at string, also ...ports.Notifier) (*rig, error) {
-	bus, err := postgres.OpenBus(postgres.BusConfig{URL: at})
+	across, err := postgres.OpenBus(postgres.BusConfig{URL: at})
 	if err != nil {
 		return nil, err
 	}
-	r, err := b.quietPostgresRig(ctx, at, append(notifiers{bus}, also...))
+	r, err := b.quietPostgresRig(ctx, at, append(notifiers{across}, also...))
 	if err != nil {
-		bus.Close()
+		across.Close()
 		return nil, err
 	}
-	r.wakeups = bus
+	r.wakeups = across
 	closeStore := r.close
-	r.close = func() { bus.Close(); closeStore() }
+	r.close = func() { across.Close(); closeStore() }
 	return r, nil
 }
 
@@ -75,7 +75,7 @@ func (b *bench) sqliteRig(ctx context.Context, also ...ports.Notifier) (*rig, er
 	if _, err := sqlite.Migrate(ctx, path); err != nil {
 		return nil, err
 	}
-	hub := sqlstore.NewHub()
+	hub := new(bus.Hub)
 	s, err := sqlite.Open(ctx, sqlite.Config{Path: path, Notifier: append(notifiers{hub}, also...)})
 	if err != nil {
 		return nil, err
@@ -88,7 +88,7 @@ func (b *bench) sqliteRig(ctx context.Context, also ...ports.Notifier) (*rig, er
 
 // memoryRig returns an empty store.
 func memoryRig(ctx context.Context, also ...ports.Notifier) (*rig, error) {
-	hub := new(memory.Hub)
+	hub := new(bus.Hub)
 	s := memory.New(memory.Config{Notifier: append(notifiers{hub}, also...)})
 	r := &rig{
 		ledger: s, sessions: s.Sessions(), runs: s.Runs(), processes: s.Processes(), wakeups: hub, process: newID(), close: func() {},

@@ -7,7 +7,7 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/keel-agent/keel/adapters/memory"
+	"github.com/keel-agent/keel/adapters/bus"
 	"github.com/keel-agent/keel/app/runner"
 	"github.com/keel-agent/keel/domain"
 	"github.com/keel-agent/keel/ports"
@@ -79,7 +79,7 @@ func (r *rig) startRunner(ctx context.Context, p ports.Provider, cfg runner.Conf
 		return nil, err
 	}
 	run := runner.New(runner.Deps{
-		Ledger: r.ledger, Runs: r.runs, Processes: r.processes, Wakeups: r.wakeups, Partials: new(memory.Partials),
+		Ledger: r.ledger, Runs: r.runs, Processes: r.processes, Wakeups: r.wakeups, Partials: new(bus.Partials),
 		Providers: providers, Tools: []ports.Tools{stubTools{}}, Clock: clock{}, IDs: ids{}, Log: zap.NewNop(),
 	}, cfg)
 	if err := run.Start(ctx); err != nil {

@@ -12,7 +12,8 @@ type Partial struct {
 	Delta        Delta
 }
 
-// Partials carries token-level frames beside the ledger. It may drop frames under pressure and never blocks.
+// Partials carries token-level frames beside the ledger. It may drop frames under pressure and never blocks. Deltas of
+// one generation and kind that follow each other may arrive joined to one, or a long one cut between code points.
 type Partials interface {
 	// Publish offers a frame to the present subscribers of its session.
 	Publish(p Partial)

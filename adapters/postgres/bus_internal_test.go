@@ -10,33 +10,34 @@ import (
 	"testing"
 	"time"
 
+	"github.com/keel-agent/keel/adapters/bus"
 	"github.com/keel-agent/keel/domain"
 	"github.com/keel-agent/keel/ports"
 )
 
 // K39: a payload never reaches the server's limit, whatever the ids and however many.
 func TestPayloadsAreBounded(t *testing.T) {
-	waiting := map[token]struct{}{}
-	for i := range maxWaiting {
+	waiting := map[bus.Digest]struct{}{}
+	for i := range bus.MaxWaiting {
 		ref := domain.SessionRef{Tenant: strings.Repeat("t", 4_000), Session: fmt.Sprint(i)}
-		id := tokenOf(ports.Topic{Session: ref})
-		if len(id) != tokenLength {
-			t.Fatalf("token %q", id)
+		id := bus.DigestOf(ports.Topic{Session: ref})
+		if len(id) != bus.DigestLength {
+			t.Fatalf("digest %q", id)
 		}
 		waiting[id] = struct{}{}
 	}
-	if len(waiting) != maxWaiting {
-		t.Fatalf("%d topics have %d tokens", maxWaiting, len(waiting))
+	if len(waiting) != bus.MaxWaiting {
+		t.Fatalf("%d topics have %d tokens", bus.MaxWaiting, len(waiting))
 	}
 	left := len(waiting)
-	for _, p := range payloads(newSelf(), waiting) {
+	for _, p := range payloads(newSelf()+":", waiting) {
 		if len(p) > maxPayload {
 			t.Errorf("a payload of %d bytes", len(p))
 		}
 		_, tokens, _ := strings.Cut(p, ":")
-		for ; tokens != ""; tokens = tokens[tokenLength:] {
-			if _, ok := waiting[token(tokens[:tokenLength])]; !ok {
-				t.Fatalf("token %q was not waiting", tokens[:tokenLength])
+		for ; tokens != ""; tokens = tokens[bus.DigestLength:] {
+			if _, ok := waiting[bus.Digest(tokens[:bus.DigestLength])]; !ok {
+				t.Fatalf("token %q was not waiting", tokens[:bus.DigestLength])
 			}
 			left--
 		}
@@ -46,21 +47,6 @@ func TestPayloadsAreBounded(t *testing.T) {
 	}
 	if p := payloads("self", nil); len(p) != 0 {
 		t.Errorf("payloads of nothing: %q", p)
-	}
-}
-
-func TestOutboxIsBounded(t *testing.T) {
-	o := newOutbox()
-	for i := range 3 * maxWaiting {
-		o.add(tokenOf(ports.Topic{Process: fmt.Sprint(i)}))
-	}
-	got := payloads("self", o.take())
-	if len(got) != 1 || got[0] != "self:"+everyone {
-		t.Errorf("%d payloads", len(got))
-	}
-	o.putBack(map[token]struct{}{"x": {}})
-	if len(o.take()) != 1 || len(o.take()) != 0 {
-		t.Error("what was put back did not come out once")
 	}
 }
 

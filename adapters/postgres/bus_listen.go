@@ -4,19 +4,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"go.uber.org/zap"
+
+	"github.com/keel-agent/keel/adapters/bus"
 )
 
 // fullQueue is the share of the server's notification queue in use that is worth a warning.
 const fullQueue = 0.5
 
-// listen holds one LISTEN connection until it fails. Whatever was committed before it listened may have been missed, so
-// it wakes every subscription first.
+// listen holds one LISTEN connection until it fails. Whatever was said before it listened may have been missed, so it
+// wakes every subscription first, and exchanges with the others who wants which partials.
 func (b *Bus) listen(ctx context.Context) error {
 	conn, err := pgx.ConnectConfig(ctx, b.conn.Copy())
 	if err != nil {
@@ -24,14 +25,21 @@ func (b *Bus) listen(ctx context.Context) error {
 	}
 	defer closeNow(conn)
 	if err := b.bounded(ctx, func(ctx context.Context) error {
-		if _, err := conn.Exec(ctx, "LISTEN "+channel); err != nil {
+		var channel string
+		if err := conn.QueryRow(ctx, "SELECT "+channelName).Scan(&channel); err != nil {
+			return err
+		}
+		if _, err := conn.Exec(ctx, "LISTEN "+pgx.Identifier{channel}.Sanitize()); err != nil {
 			return err
 		}
 		return b.warnOfPooler(ctx, conn)
 	}); err != nil {
 		return err
 	}
-	b.hub.WakeAll()
+	b.wakeups.WakeAll()
+	b.interest.listens(true)
+	defer b.interest.listens(false)
+	b.interest.announce(b.relay.Heard()...)
 	for {
 		wait, cancel := context.WithTimeout(ctx, b.pingEvery)
 		n, err := conn.WaitForNotification(wait)
@@ -92,18 +100,25 @@ func (b *Bus) bounded(ctx context.Context, f func(ctx context.Context) error) er
 	return f(ctx)
 }
 
-// received wakes those whom a payload names.
+// received acts on a notification. What a stranger says on the channel harms nothing.
 func (b *Bus) received(payload string) {
-	from, tokens, ok := strings.Cut(payload, ":")
-	if !ok || from == b.self {
+	if len(payload) < headLength || payload[:selfLength] == b.self {
 		return
 	}
-	if tokens == everyone {
-		b.hub.WakeAll()
-		return
-	}
-	for ; len(tokens) >= tokenLength; tokens = tokens[tokenLength:] {
-		b.wake(token(tokens[:tokenLength]))
+	kind, body := payload[selfLength], payload[headLength:]
+	switch {
+	case kind == wakeKind && body == string(bus.Everyone):
+		b.wakeups.WakeAll()
+	case kind == wakeKind:
+		for d := range digests(body) {
+			b.wakeups.Received(d)
+		}
+	case kind == interestKind:
+		b.interest.heard(digests(body))
+	case kind == askKind:
+		b.interest.announce(b.relay.Heard()...)
+	case kind == partialKind && len(body) > bus.DigestLength:
+		b.relay.Received(bus.Digest(body[:bus.DigestLength]), []byte(body[bus.DigestLength:]))
 	}
 }
 

@@ -64,7 +64,7 @@ func TestK39ListenerInATransaction(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = conn.Close(ctx) }()
-	for _, sql := range []string{"LISTEN keel_wake", "BEGIN", "SELECT 1"} {
+	for _, sql := range []string{"LISTEN keel", "BEGIN", "SELECT 1"} {
 		if _, err := conn.Exec(ctx, sql); err != nil {
 			t.Fatal(err)
 		}
@@ -96,8 +96,9 @@ func TestK39ListenerInATransaction(t *testing.T) {
 		}()
 	}
 	// What a stranger says on the channel wakes nobody and harms nothing.
-	postgrestest.Exec(t, u, "SELECT pg_notify('keel_wake', repeat('x', 7900) || g) FROM generate_series(1, 500) AS g", "SELECT pg_notify('keel_wake', '')",
-		"SELECT pg_notify('keel_wake', 'a:b')")
+	say := func(payload string) string { return "SELECT pg_notify(" + postgres.ChannelName + ", " + payload + ")" }
+	postgrestest.Exec(t, postgrestest.Server(t), say("repeat('x', 7900) || g")+" FROM generate_series(1, 500) AS g", say("''"), say("'a:b'"),
+		say("'stranger>'"), say("'stranger>short'"), say("'stranger>' || repeat('x', 22) || '{'"), say("'stranger+x'"), say("'stranger!'"))
 	for range sessions {
 		if err := <-done; err != nil {
 			t.Fatal(err)

@@ -5,6 +5,7 @@ go 1.26.0
 require (
 	github.com/jackc/pgx/v5 v5.13.0
 	github.com/jackc/puddle/v2 v2.2.3
+	github.com/keel-agent/keel/adapters/bus v0.0.0
 	github.com/keel-agent/keel/adapters/sqlstore v0.0.0
 	github.com/keel-agent/keel/domain v0.0.0
 	github.com/keel-agent/keel/ports v0.0.0
@@ -36,6 +37,7 @@ require (
 )
 
 replace (
+	github.com/keel-agent/keel/adapters/bus => ../bus
 	github.com/keel-agent/keel/adapters/sqlstore => ../sqlstore
 	github.com/keel-agent/keel/domain => ../../domain
 	github.com/keel-agent/keel/ports => ../../ports

@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/keel-agent/keel/adapters/bus"
 	"github.com/keel-agent/keel/adapters/httpapi"
 	"github.com/keel-agent/keel/adapters/memory"
 	"github.com/keel-agent/keel/adapters/sse"
@@ -33,7 +34,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type rig struct {
 	*client
 	store    *memory.Store
-	partials *memory.Partials
+	partials *bus.Partials
 	clock    *clock
 	url      string
 	drain    func() // ends streams
@@ -66,8 +67,8 @@ type option func(*httpapi.Config, *sse.Config)
 
 func newRig(t *testing.T, options ...option) *rig {
 	t.Helper()
-	r := &rig{partials: &memory.Partials{}, clock: newClock(), ended: make(chan struct{}, 1024)}
-	hub, notify := &memory.Hub{}, &notifiers{}
+	r := &rig{partials: &bus.Partials{}, clock: newClock(), ended: make(chan struct{}, 1024)}
+	hub, notify := &bus.Hub{}, &notifiers{}
 	r.store = memory.New(memory.Config{Now: r.clock.Now, Notifier: notify})
 	svc := service.New(service.Deps{
 		Ledger: r.store, Sessions: r.store.Sessions(), Runs: r.store.Runs(), Clock: r.clock, IDs: ids{},

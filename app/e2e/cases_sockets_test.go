@@ -19,6 +19,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
+	"github.com/keel-agent/keel/adapters/bus"
 	"github.com/keel-agent/keel/adapters/httpapi"
 	"github.com/keel-agent/keel/adapters/memory"
 	"github.com/keel-agent/keel/adapters/sse"
@@ -64,7 +65,7 @@ func (n *toBoth) Committed(c ports.Commit) {
 func TestK19IdleStreamOutlivesTheServersTimeouts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const largest = 2 * time.Minute
-		hub, notify := &memory.Hub{}, &toBoth{}
+		hub, notify := &bus.Hub{}, &toBoth{}
 		store := memory.New(memory.Config{Now: time.Now, Notifier: notify})
 		svc := service.New(service.Deps{Ledger: store, Sessions: store.Sessions(), Runs: store.Runs(), Clock: bubbleClock{}, IDs: fixedIDs{}})
 		feeds := sse.NewHub(sse.HubConfig{Cursors: svc, Ledger: struct {

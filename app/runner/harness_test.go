@@ -16,6 +16,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest"
 
+	"github.com/keel-agent/keel/adapters/bus"
 	"github.com/keel-agent/keel/adapters/memory"
 	"github.com/keel-agent/keel/app/runner"
 	"github.com/keel-agent/keel/domain"
@@ -26,8 +27,8 @@ import (
 type world struct {
 	t        *testing.T
 	store    *memory.Store
-	hub      *memory.Hub
-	partials *memory.Partials
+	hub      *bus.Hub
+	partials *bus.Partials
 	provider *scripted
 	tools    *testTools
 	ids      *counter
@@ -53,9 +54,9 @@ func (w *world) stopAll() {
 func play(t *testing.T, f func(w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		hub := new(memory.Hub)
+		hub := new(bus.Hub)
 		w := &world{
-			t: t, hub: hub, store: memory.New(memory.Config{Now: time.Now, Notifier: hub}), partials: new(memory.Partials),
+			t: t, hub: hub, store: memory.New(memory.Config{Now: time.Now, Notifier: hub}), partials: new(bus.Partials),
 			provider: &scripted{}, tools: newTestTools(), ids: &counter{}, ref: domain.SessionRef{Tenant: "default", Session: "s1"},
 		}
 		w.create()

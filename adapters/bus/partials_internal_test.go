@@ -1,4 +1,4 @@
-package memory
+package bus
 
 import (
 	"fmt"
@@ -11,22 +11,15 @@ import (
 	"github.com/keel-agent/keel/ports/portstest"
 )
 
-func TestHub(t *testing.T) {
-	portstest.TestWakeups(t, func(*testing.T) portstest.Wakeups {
-		h := &Hub{}
-		return portstest.Wakeups{Wakeups: h, Notifier: h}
-	})
-}
-
 func TestHubForgetsCancelledTopics(t *testing.T) {
 	var h Hub
 	_, first := h.Subscribe(ports.QueueTopic)
 	_, second := h.Subscribe(ports.QueueTopic)
 	first()
-	require.Len(t, h.waiters, 1)
+	require.Len(t, h.subs, 1)
 	second()
 	first()
-	require.Empty(t, h.waiters)
+	require.Empty(t, h.subs)
 }
 
 func TestHubHasNoRemoteCommits(t *testing.T) {

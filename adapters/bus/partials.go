@@ -1,4 +1,4 @@
-package memory
+package bus
 
 import (
 	"container/list"
@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// partialsBuffer is how many frames wait for a slow subscriber before further ones are dropped.
+	// partialsBuffer is how many frames wait for a subscriber before further ones are joined.
 	partialsBuffer = 64
 	// idleEpochs is of how many sessions without subscribers the epoch is remembered.
 	idleEpochs = 1024
@@ -30,30 +30,31 @@ var _ ports.Partials = (*Partials)(nil)
 // frames is what is known of one session.
 type frames struct {
 	epoch       int64
-	subscribers map[chan ports.Partial]struct{}
+	subscribers map[*subscriber]struct{}
 	idle        *list.Element // nil while there are subscribers
 }
 
 // Publish implements ports.Partials.
-func (p *Partials) Publish(frame ports.Partial) {
+func (p *Partials) Publish(frame ports.Partial) { p.publish(frame) }
+
+// publish reports whether the frame is of the highest epoch heard of.
+func (p *Partials) publish(frame ports.Partial) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	f := p.session(frame.Ref)
 	if frame.Epoch < f.epoch {
-		return
+		return false
 	}
 	f.epoch = frame.Epoch
 	for to := range f.subscribers {
-		select {
-		case to <- frame:
-		default:
-		}
+		to.offer(frame)
 	}
+	return true
 }
 
 // Subscribe implements ports.Partials.
 func (p *Partials) Subscribe(ref domain.SessionRef) (<-chan ports.Partial, func()) {
-	to := make(chan ports.Partial, partialsBuffer)
+	to := &subscriber{out: make(chan ports.Partial, partialsBuffer), gone: make(chan struct{})}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	f := p.session(ref)
@@ -62,16 +63,14 @@ func (p *Partials) Subscribe(ref domain.SessionRef) (<-chan ports.Partial, func(
 		p.idle.Remove(f.idle)
 		f.idle = nil
 	}
-	return to, func() { p.cancel(ref, to) }
+	return to.out, sync.OnceFunc(func() { p.cancel(ref, to) })
 }
 
-func (p *Partials) cancel(ref domain.SessionRef, to chan ports.Partial) {
+func (p *Partials) cancel(ref domain.SessionRef, to *subscriber) {
+	close(to.gone)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	f, ok := p.sessions[ref]
-	if !ok {
-		return
-	}
+	f := p.sessions[ref]
 	delete(f.subscribers, to)
 	if len(f.subscribers) == 0 {
 		p.rest(ref, f)
@@ -82,7 +81,7 @@ func (p *Partials) cancel(ref domain.SessionRef, to chan ports.Partial) {
 func (p *Partials) session(ref domain.SessionRef) *frames {
 	f, ok := p.sessions[ref]
 	if !ok {
-		f = &frames{subscribers: map[chan ports.Partial]struct{}{}}
+		f = &frames{subscribers: map[*subscriber]struct{}{}}
 		if p.sessions == nil {
 			p.sessions = map[domain.SessionRef]*frames{}
 		}
@@ -103,5 +102,48 @@ func (p *Partials) rest(ref domain.SessionRef, f *frames) {
 	f.idle = p.idle.PushFront(ref)
 	if p.idle.Len() > idleEpochs {
 		delete(p.sessions, p.idle.Remove(p.idle.Back()).(domain.SessionRef))
+	}
+}
+
+// subscriber is one subscription. Frames that its channel has no room for wait in a queue, and somebody carries them
+// over while there are any.
+type subscriber struct {
+	out  chan ports.Partial
+	gone chan struct{}
+
+	mu       sync.Mutex
+	carrying bool
+	waiting  queue
+}
+
+func (s *subscriber) offer(p ports.Partial) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.carrying {
+		select {
+		case s.out <- p:
+			return
+		default:
+		}
+		s.carrying = true
+		go s.carry()
+	}
+	s.waiting.add(p)
+}
+
+func (s *subscriber) carry() {
+	for {
+		s.mu.Lock()
+		p, ok := s.waiting.take()
+		s.carrying = ok
+		s.mu.Unlock()
+		if !ok {
+			return
+		}
+		select {
+		case s.out <- p:
+		case <-s.gone:
+			return
+		}
 	}
 }

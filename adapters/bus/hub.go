@@ -1,4 +1,4 @@
-package sqlstore
+package bus
 
 import (
 	"sync"
@@ -12,8 +12,8 @@ var (
 	_ ports.Notifier = (*Hub)(nil)
 )
 
-// Hub carries wake-ups within one process. The zero value is not usable; use NewHub. Wake-ups of one subscription that
-// come faster than they are taken become one.
+// Hub carries wake-ups within one process. The zero value is ready for use. Wake-ups of one subscription that come
+// faster than they are taken become one. A remote topic is woken when it is armed, and by Wake and WakeAll.
 type Hub struct {
 	mu   sync.Mutex
 	subs map[ports.Topic]map[*subscription]struct{}
@@ -28,15 +28,15 @@ func (s *subscription) fire() {
 	}
 }
 
-// NewHub returns a hub without subscriptions.
-func NewHub() *Hub { return &Hub{subs: make(map[ports.Topic]map[*subscription]struct{})} }
-
 // Subscribe implements ports.Wakeups.
 func (h *Hub) Subscribe(t ports.Topic) (wake <-chan struct{}, cancel func()) {
 	s := &subscription{wake: make(chan struct{}, 1)}
 	s.fire()
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if h.subs == nil {
+		h.subs = make(map[ports.Topic]map[*subscription]struct{})
+	}
 	if h.subs[t] == nil {
 		h.subs[t] = make(map[*subscription]struct{})
 	}

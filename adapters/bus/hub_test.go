@@ -1,10 +1,10 @@
-package sqlstore_test
+package bus_test
 
 import (
 	"sync"
 	"testing"
 
-	"github.com/keel-agent/keel/adapters/sqlstore"
+	"github.com/keel-agent/keel/adapters/bus"
 	"github.com/keel-agent/keel/domain"
 	"github.com/keel-agent/keel/ports"
 	"github.com/keel-agent/keel/ports/portstest"
@@ -20,7 +20,7 @@ func woken(wake <-chan struct{}) bool {
 }
 
 func TestHub(t *testing.T) {
-	h := sqlstore.NewHub()
+	h := new(bus.Hub)
 	ref, parent := domain.SessionRef{Tenant: "t", Session: "s"}, domain.SessionRef{Tenant: "t", Session: "parent"}
 	topics := []ports.Topic{{Session: ref}, {Session: parent}, {Process: "p"}, ports.QueueTopic, {Process: "q"}}
 	var wakes []<-chan struct{}
@@ -56,7 +56,7 @@ func TestHub(t *testing.T) {
 }
 
 func TestHubUsedByMany(*testing.T) {
-	h := sqlstore.NewHub()
+	h := new(bus.Hub)
 	var group sync.WaitGroup
 	for range 8 {
 		group.Go(func() {
@@ -73,7 +73,7 @@ func TestHubUsedByMany(*testing.T) {
 
 func TestHubConformance(t *testing.T) {
 	portstest.TestWakeups(t, func(*testing.T) portstest.Wakeups {
-		h := sqlstore.NewHub()
+		h := new(bus.Hub)
 		return portstest.Wakeups{Wakeups: h, Notifier: h}
 	})
 }

@@ -1,0 +1,21 @@
+module github.com/keel-agent/keel/adapters/bus
+
+go 1.26.0
+
+require (
+	github.com/keel-agent/keel/domain v0.0.0
+	github.com/keel-agent/keel/ports v0.0.0
+	github.com/stretchr/testify v1.12.1
+)
+
+require (
+	github.com/go-json-experiment/json v1.27.2 // indirect
+	go.uber.org/goleak v1.3.0 // indirect
+	go.yaml.in/yaml/v3 v3.0.5 // indirect
+	pgregory.net/rapid v1.3.0 // indirect
+)
+
+replace (
+	github.com/keel-agent/keel/domain => ../../domain
+	github.com/keel-agent/keel/ports => ../../ports
+)
