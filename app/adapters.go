@@ -91,17 +91,17 @@ func openSQLite(c Config, f *fanout, lc fx.Lifecycle, log *zap.Logger) (store, e
 func openPostgres(c Config, f *fanout, lc fx.Lifecycle, log *zap.Logger) (store, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), openTimeout)
 	defer cancel()
-	log = log.Named("postgres")
 	if _, err := postgres.Migrate(ctx, c.directURL()); err != nil {
 		return store{}, err
 	}
-	across, err := postgres.OpenBus(postgres.BusConfig{URL: c.directURL(), Logger: log})
+	across, err := openBus(ctx, c, log)
 	if err != nil {
 		return store{}, err
 	}
 	f.add(across)
 	s, err := postgres.Open(ctx, postgres.Config{
-		URL: c.Store, MaxConns: c.maxConns(), AllowUnsafe: c.AllowUnsafePostgres, Notifier: f, Logger: log,
+		URL: c.Store, MaxConns: c.maxConns(), AllowUnsafe: c.AllowUnsafePostgres, Notifier: f,
+		Logger: log.Named("postgres"),
 	})
 	if err != nil {
 		across.Close()

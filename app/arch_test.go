@@ -51,7 +51,8 @@ var table = []row{
 	{owner: "ports/...", project: []string{"domain/..."}, deniedStd: []string{"log/..."}},
 
 	{owner: "adapters/sqlite/...", project: []string{"domain/...", "ports/...", "adapters/sqlstore/..."}, thirdParty: anything},
-	{owner: "adapters/postgres/...", project: []string{"domain/...", "ports/...", "adapters/sqlstore/..."}, thirdParty: anything},
+	{owner: "adapters/postgres/...", project: []string{"domain/...", "ports/...", "adapters/sqlstore/...", "adapters/bus/..."}, thirdParty: anything},
+	{owner: "adapters/nats/...", project: []string{"domain/...", "ports/...", "adapters/bus/..."}, thirdParty: anything},
 	{owner: "adapters/providers/*/...", project: []string{"domain/...", "ports/...", "adapters/providers/wire/..."}, thirdParty: anything},
 	{owner: "adapters/*/...", project: []string{"domain/...", "ports/..."}, thirdParty: anything},
 
@@ -69,6 +70,9 @@ var reserved = map[string][]string{
 	"go.uber.org/dig/...":        {"app", "app/cmd/..."},
 	"github.com/gorilla/mux/...": {"adapters/httpapi"},
 }
+
+// testSupport names third-party packages that exist for tests in this project, though not by their names.
+var testSupport = []string{"github.com/nats-io/nats-server/..."}
 
 // muxFile is the one file that knows the router.
 const muxFile = "adapters/httpapi/router.go"
@@ -100,7 +104,7 @@ func matchAny(patterns []string, name string) bool {
 
 // isTestSupport reports whether the package exists for tests alone, such as domaintest and portstest, or httptest.
 func isTestSupport(importPath string) bool {
-	return strings.HasSuffix(path.Base(importPath), "test")
+	return strings.HasSuffix(path.Base(importPath), "test") || matchAny(testSupport, importPath)
 }
 
 // listed is a package as go list describes it.
@@ -501,7 +505,11 @@ func TestArchRulesCanFail(t *testing.T) {
 		{"adapters/sqlite", project + "adapters/sqlstore", fine, fine},
 		{"adapters/sqlite", project + "adapters/postgres", only, only},
 		{"adapters/postgres", project + "adapters/sqlstore", fine, fine},
+		{"adapters/postgres", project + "adapters/bus", fine, fine},
 		{"adapters/postgres", project + "app/service", only, only},
+		{"adapters/nats", project + "adapters/bus", fine, fine},
+		{"adapters/nats", project + "adapters/sqlstore", only, only},
+		{"adapters/nats", "github.com/nats-io/nats-server/v2/server", testOnly, fine},
 		{"adapters/sqlstore", project + "adapters/sqlite", only, only},
 		{"adapters/httpapi", "github.com/gorilla/mux", fine, fine},
 		{"adapters/httpapi", project + "adapters/sse", only, only},

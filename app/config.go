@@ -19,6 +19,8 @@ const Version = "0.1.0"
 type Config struct {
 	Listen       string   // host:port
 	Store        string   // sqlite:PATH, postgres://… or memory:
+	Bus          string   // nats://…, between processes on one Postgres; its own notifications when empty
+	BusCreds     string   // file with the credentials of a NATS user
 	Provider     string   // fake, openai or auto
 	Model        string   // the default model
 	Script       string   // file with a script for the fake provider
@@ -26,7 +28,7 @@ type Config struct {
 	TokenFile    string   // of --auth token; beside the store when empty
 	AllowedHosts []string // Host names accepted beside the loopback ones
 
-	BusURL              string // leads to Postgres itself where Store goes through a pooler
+	DirectURL           string // leads to Postgres itself where Store goes through a pooler
 	AllowUnsafePostgres bool
 	MaxConns            int
 	MaxPayload          int // bytes
@@ -65,21 +67,21 @@ func (c Config) storeScheme() (kind, path string, err error) {
 
 // directURL leads to Postgres without a pooler between, for what belongs to one connection: LISTEN, and the lock of
 // migrations.
-func (c Config) directURL() string { return cmp.Or(c.BusURL, c.Store) }
+func (c Config) directURL() string { return cmp.Or(c.DirectURL, c.Store) }
 
 func (c Config) validateBus() error {
-	if c.BusURL == "" {
+	if c.DirectURL == "" {
 		return nil
 	}
 	kind, _, err := c.storeScheme()
-	bus, _, busErr := Config{Store: c.BusURL}.storeScheme()
+	bus, _, busErr := Config{Store: c.DirectURL}.storeScheme()
 	switch {
 	case err != nil:
 		return err
 	case kind != storePostgres:
-		return fmt.Errorf("--bus-url is for a Postgres store, and --store is %s", kind)
+		return fmt.Errorf("--direct-url is for a Postgres store, and --store is %s", kind)
 	case busErr != nil || bus != storePostgres:
-		return errors.New("--bus-url: want postgres://…")
+		return errors.New("--direct-url: want postgres://…")
 	}
 	return nil
 }

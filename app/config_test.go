@@ -38,12 +38,31 @@ func TestLargestBodyHoldsTheLargestPayload(t *testing.T) {
 	require.Greater(t, Config{MaxPayload: 1 << 20}.maxBody(), int64(1<<20))
 }
 
-func TestBusURL(t *testing.T) {
+func TestDirectURL(t *testing.T) {
 	const direct, pooled = "postgres://db/keel", "postgres://pooler/keel"
 	require.Equal(t, pooled, Config{Store: pooled}.directURL())
-	require.Equal(t, direct, Config{Store: pooled, BusURL: direct}.directURL())
-	for bus, store := range map[string]string{direct: "memory:", "sqlite:keel.db": pooled, "db:5432": pooled} {
-		require.ErrorContains(t, Config{Listen: "127.0.0.1:1", Store: store, BusURL: bus}.Validate(), "--bus-url")
+	require.Equal(t, direct, Config{Store: pooled, DirectURL: direct}.directURL())
+	for url, store := range map[string]string{direct: "memory:", "sqlite:keel.db": pooled, "db:5432": pooled} {
+		require.ErrorContains(t, Config{Listen: "127.0.0.1:1", Store: store, DirectURL: url}.Validate(), "--direct-url")
 	}
-	require.NoError(t, Config{Listen: "127.0.0.1:1", Store: pooled, BusURL: direct}.Validate())
+	require.NoError(t, Config{Listen: "127.0.0.1:1", Store: pooled, DirectURL: direct}.Validate())
+}
+
+func TestBusIsForSeveralProcesses(t *testing.T) {
+	valid := func(bus, store, creds string) error {
+		return Config{Listen: "127.0.0.1:0", Bus: bus, Store: store, BusCreds: creds, Auth: authOff}.Validate()
+	}
+	const db = "postgres://h/db"
+	for _, bus := range []string{"", "nats://h:4222", "tls://u:p@h", "nats://a:1,nats://b:1", "wss://h/x"} {
+		require.NoError(t, valid(bus, db, ""))
+	}
+	require.NoError(t, valid("nats://h", db, "file"))
+	for _, bus := range []string{"nats:", "h:4222", "http://h", "nats://h:port", "nats://a,b", "nats://u:secret@h:port"} {
+		err := valid(bus, db, "")
+		require.ErrorContains(t, err, "--bus: want nats://HOST:PORT", bus)
+		require.NotContains(t, err.Error(), "secret")
+	}
+	require.ErrorContains(t, valid("nats://h", "memory:", ""), "--store is memory")
+	require.ErrorContains(t, valid("nats://h", "sqlite:x.db", ""), "--store is sqlite")
+	require.ErrorContains(t, valid("", db, "file"), "--bus-creds")
 }

@@ -12,6 +12,7 @@ replace (
 	github.com/keel-agent/keel/adapters/bus => ../adapters/bus
 	github.com/keel-agent/keel/adapters/httpapi => ../adapters/httpapi
 	github.com/keel-agent/keel/adapters/memory => ../adapters/memory
+	github.com/keel-agent/keel/adapters/nats => ../adapters/nats
 	github.com/keel-agent/keel/adapters/postgres => ../adapters/postgres
 	github.com/keel-agent/keel/adapters/providers => ../adapters/providers
 	github.com/keel-agent/keel/adapters/sqlite => ../adapters/sqlite
@@ -29,24 +30,33 @@ require (
 	github.com/keel-agent/keel/adapters/bus v0.0.0
 	github.com/keel-agent/keel/adapters/httpapi v0.0.0
 	github.com/keel-agent/keel/adapters/memory v0.0.0
+	github.com/keel-agent/keel/adapters/nats v0.0.0
 	github.com/keel-agent/keel/adapters/sse v0.0.0
 	github.com/stretchr/testify v1.12.1
 	go.uber.org/goleak v1.3.0
 )
 
 require (
+	github.com/antithesishq/antithesis-sdk-go v0.9.0-default-no-op // indirect
 	github.com/dustin/go-humanize v1.1.0 // indirect
 	github.com/go-json-experiment/json v1.27.2 // indirect
 	github.com/go-openapi/jsonpointer v0.22.5 // indirect
 	github.com/go-openapi/swag/jsonname v0.25.5 // indirect
+	github.com/google/go-tpm v0.9.8 // indirect
 	github.com/google/jsonschema-go v0.4.3 // indirect
 	github.com/gorilla/mux v1.8.1 // indirect
 	github.com/jackc/pgpassfile v1.0.0 // indirect
 	github.com/jackc/pgservicefile v0.0.0-20240606120523-5a60cdf6a761 // indirect
 	github.com/jackc/puddle/v2 v2.2.3 // indirect
 	github.com/jinzhu/inflection v1.0.0 // indirect
+	github.com/klauspost/compress v1.20.4 // indirect
 	github.com/mattn/go-isatty v0.0.24 // indirect
 	github.com/mfridman/interpolate v0.2.0 // indirect
+	github.com/minio/highwayhash v1.0.4 // indirect
+	github.com/nats-io/jwt/v2 v2.8.3 // indirect
+	github.com/nats-io/nats.go v1.55.0 // indirect
+	github.com/nats-io/nkeys v0.4.17 // indirect
+	github.com/nats-io/nuid v1.0.1 // indirect
 	github.com/ncruces/go-strftime v1.1.0 // indirect
 	github.com/pressly/goose/v3 v3.30.1 // indirect
 	github.com/puzpuzpuz/xsync/v3 v3.5.1 // indirect
@@ -60,8 +70,10 @@ require (
 	github.com/vmihailenco/msgpack/v5 v5.4.1 // indirect
 	github.com/vmihailenco/tagparser/v2 v2.0.0 // indirect
 	go.yaml.in/yaml/v4 v4.0.0 // indirect
+	golang.org/x/crypto v0.58.0 // indirect
 	golang.org/x/sync v0.25.0 // indirect
 	golang.org/x/text v0.44.0 // indirect
+	golang.org/x/time v0.16.0 // indirect
 	modernc.org/libc v1.80.2 // indirect
 	modernc.org/mathutil v1.7.1 // indirect
 	modernc.org/memory v1.12.1 // indirect
@@ -84,6 +96,7 @@ require (
 	github.com/knadh/koanf/v2 v2.4.1
 	github.com/mitchellh/copystructure v1.2.0 // indirect
 	github.com/mitchellh/reflectwalk v1.0.2 // indirect
+	github.com/nats-io/nats-server/v2 v2.15.3
 	github.com/tmaxmax/go-sse v0.12.0
 	go.uber.org/dig v1.19.0
 	go.uber.org/fx v1.24.0

@@ -59,7 +59,7 @@ func (b *Bus) listen(ctx context.Context) error {
 
 // errBusPooler is what a pooler in transaction mode does to a bus.
 var errBusPooler = errors.New("a pooler stands before Postgres: unless it pools whole sessions, wake-ups from other " +
-	"processes are lost and their readers wait for the poll; --bus-url gives LISTEN a direct connection")
+	"processes are lost and their readers wait for the poll; --direct-url gives LISTEN a direct connection")
 
 // warnOfPooler looks for a pooler, which makes up process ids. Whether it pools sessions, so that LISTEN works, or
 // transactions, does not show.

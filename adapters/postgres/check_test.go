@@ -91,7 +91,7 @@ func TestBusWarnsOfAPooler(t *testing.T) {
 		defer b.Close()
 		warned := func() bool {
 			return slices.ContainsFunc(logs.All(), func(e observer.LoggedEntry) bool {
-				return strings.Contains(fmt.Sprint(e.ContextMap()["error"]), "--bus-url")
+				return strings.Contains(fmt.Sprint(e.ContextMap()["error"]), "--direct-url")
 			})
 		}
 		for deadline := time.Now().Add(10 * time.Second); !warned(); time.Sleep(10 * time.Millisecond) {

@@ -36,7 +36,7 @@ func pooled(t *testing.T, store string) string {
 // Handed cases K30, K39 and K40, behind a pooler in transaction mode: with a URL of their own, wake-ups work as ever.
 func TestK39BehindAPooler(t *testing.T) {
 	store := newStore(t, "postgres")
-	flags := []string{"--bus-url", store, "--provider", "fake", "--lease-ttl", "3s", "--heartbeat", "500ms", "--log-level", "warn"}
+	flags := []string{"--direct-url", store, "--provider", "fake", "--lease-ttl", "3s", "--heartbeat", "500ms", "--log-level", "warn"}
 	through := pooled(t, store)
 	p, other := serve(t, through, nil, flags...), serve(t, through, nil, flags...)
 	l := startLoad(t, p)
@@ -57,7 +57,7 @@ func TestK39ListenThroughAPooler(t *testing.T) {
 	require.Equal(t, 0, code, out+errs)
 	through := pooled(t, store)
 	p, other := serve(t, through, nil, "--provider", "fake"), serve(t, through, nil, "--provider", "fake")
-	require.Eventually(t, func() bool { return p.logs.find(`(--bus-url)`) != "" }, 10*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return p.logs.find(`(--direct-url)`) != "" }, 10*time.Second, 10*time.Millisecond)
 	p.create(`{"id":"s1"}`)
 	frames := p.stream(t.Context(), "s1", "after=0")
 	for range 2 {

@@ -94,7 +94,7 @@ func newDeaf(t *testing.T, store string) (d *deaf, flags []string) {
 	q := u.Query()
 	q.Set("application_name", busName)
 	u.RawQuery = q.Encode()
-	return &deaf{t, proxy, store}, []string{"--bus-url", u.String(), "--provider", "fake", "--heartbeat", "2s", "--lease-ttl", "6s"}
+	return &deaf{t, proxy, store}, []string{"--direct-url", u.String(), "--provider", "fake", "--heartbeat", "2s", "--lease-ttl", "6s"}
 }
 
 // goes terminates the backends of the connections and returns two seconds later.

@@ -14,6 +14,8 @@ import (
 type serveFlags struct {
 	Listen       string   `help:"HOST:PORT to listen on." default:"127.0.0.1:8420" env:"KEEL_LISTEN"`
 	Store        string   `help:"Where ledgers are kept: sqlite:PATH, postgres://… or memory: (lost at exit)." default:"sqlite:keel.db" env:"KEEL_STORE"`
+	Bus          string   `help:"nats://HOST:PORT that wakes other processes on the same Postgres and brings them partial output; Postgres itself does when empty." env:"KEEL_BUS" placeholder:"URL"`
+	BusCreds     string   `help:"File with the credentials of a NATS user." type:"existingfile" env:"KEEL_BUS_CREDS" placeholder:"FILE"`
 	Provider     string   `help:"Model provider: fake, openai, or auto (openai when OPENAI_API_KEY or OPENAI_BASE_URL is set)." enum:"auto,fake,openai" default:"auto" env:"KEEL_PROVIDER"`
 	Model        string   `help:"Model for sessions that name none; the provider's default when empty." env:"KEEL_MODEL"`
 	Script       string   `help:"JSON file with a script for the fake provider." type:"existingfile" env:"KEEL_SCRIPT" placeholder:"FILE"`
@@ -21,7 +23,7 @@ type serveFlags struct {
 	TokenFile    string   `help:"File of the generated token; beside an SQLite store by default." env:"KEEL_TOKEN_FILE" placeholder:"FILE"`
 	AllowedHosts []string `help:"Host names that requests may use beside the loopback ones, * for any; when the server listens beyond loopback, any is the default." env:"KEEL_ALLOWED_HOSTS" placeholder:"HOST"`
 
-	BusURL              string `name:"bus-url" help:"Postgres URL without a pooler, for LISTEN and migrations, where --store leads through one in transaction mode." env:"KEEL_BUS_URL" placeholder:"URL"`
+	DirectURL           string `name:"direct-url" help:"Postgres URL without a pooler, for LISTEN and migrations, where --store leads through one in transaction mode." env:"KEEL_DIRECT_URL" placeholder:"URL"`
 	AllowUnsafePostgres bool   `help:"Serve although Postgres may lose or mangle what it acknowledges." env:"KEEL_ALLOW_UNSAFE_POSTGRES"`
 	MaxConns            int    `help:"Postgres connections of the pool; 24, or pool_max_conns of the URL, when 0." env:"KEEL_MAX_CONNS"`
 	MaxPayload          int    `help:"Bytes of one event's payload." default:"1048576" env:"KEEL_MAX_PAYLOAD"`
@@ -40,9 +42,10 @@ type serveFlags struct {
 
 func (f serveFlags) config() (app.Config, error) {
 	c := app.Config{
-		Listen: f.Listen, Store: f.Store, Provider: f.Provider, Model: f.Model, Script: f.Script, Auth: f.Auth,
-		TokenFile: f.TokenFile, AllowedHosts: f.AllowedHosts, BusURL: f.BusURL, AllowUnsafePostgres: f.AllowUnsafePostgres,
-		MaxConns: f.MaxConns, MaxPayload: f.MaxPayload, Workers: f.Workers, Budget: f.Attempts, MaxTurns: f.MaxTurns,
+		Listen: f.Listen, Store: f.Store, DirectURL: f.DirectURL, Bus: f.Bus, BusCreds: f.BusCreds, Provider: f.Provider,
+		Model: f.Model, Script: f.Script, Auth: f.Auth, TokenFile: f.TokenFile, AllowedHosts: f.AllowedHosts,
+		AllowUnsafePostgres: f.AllowUnsafePostgres,
+		MaxConns:            f.MaxConns, MaxPayload: f.MaxPayload, Workers: f.Workers, Budget: f.Attempts, MaxTurns: f.MaxTurns,
 		LeaseTTL: f.LeaseTTL, Heartbeat: f.Heartbeat, DrainGrace: f.DrainGrace, IdleLimit: f.IdleLimit,
 		LogLevel: f.LogLevel, LogFormat: f.LogFormat,
 	}
