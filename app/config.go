@@ -69,18 +69,18 @@ func (c Config) storeScheme() (kind, path string, err error) {
 // migrations.
 func (c Config) directURL() string { return cmp.Or(c.DirectURL, c.Store) }
 
-func (c Config) validateBus() error {
+func (c Config) validateDirectURL() error {
 	if c.DirectURL == "" {
 		return nil
 	}
 	kind, _, err := c.storeScheme()
-	bus, _, busErr := Config{Store: c.DirectURL}.storeScheme()
+	direct, _, directErr := Config{Store: c.DirectURL}.storeScheme()
 	switch {
 	case err != nil:
 		return err
 	case kind != storePostgres:
 		return fmt.Errorf("--direct-url is for a Postgres store, and --store is %s", kind)
-	case busErr != nil || bus != storePostgres:
+	case directErr != nil || direct != storePostgres:
 		return errors.New("--direct-url: want postgres://…")
 	}
 	return nil
@@ -135,7 +135,7 @@ func (c Config) Validate() error {
 	if _, _, err := c.storeScheme(); err != nil {
 		return err
 	}
-	if err := c.validateBus(); err != nil {
+	if err := cmp.Or(c.validateDirectURL(), c.validateBus()); err != nil {
 		return err
 	}
 	if c.Auth == authOff && !c.loopback() {

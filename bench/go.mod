@@ -30,12 +30,17 @@ require (
 	github.com/jackc/puddle/v2 v2.2.3 // indirect
 	github.com/jinzhu/inflection v1.0.0 // indirect
 	github.com/keel-agent/keel/adapters/httpapi v0.0.0 // indirect
+	github.com/keel-agent/keel/adapters/nats v0.0.0 // indirect
 	github.com/keel-agent/keel/adapters/providers v0.0.0 // indirect
 	github.com/keel-agent/keel/adapters/sqlstore v0.0.0 // indirect
 	github.com/keel-agent/keel/adapters/sse v0.0.0 // indirect
 	github.com/keel-agent/keel/adapters/tools v0.0.0 // indirect
+	github.com/klauspost/compress v1.20.4 // indirect
 	github.com/mattn/go-isatty v0.0.24 // indirect
 	github.com/mfridman/interpolate v0.2.0 // indirect
+	github.com/nats-io/nats.go v1.55.0 // indirect
+	github.com/nats-io/nkeys v0.4.17 // indirect
+	github.com/nats-io/nuid v1.0.1 // indirect
 	github.com/ncruces/go-strftime v1.1.0 // indirect
 	github.com/pressly/goose/v3 v3.30.1 // indirect
 	github.com/puzpuzpuz/xsync/v3 v3.5.1 // indirect
@@ -59,6 +64,7 @@ require (
 	go.uber.org/dig v1.19.0 // indirect
 	go.uber.org/fx v1.24.0 // indirect
 	go.uber.org/multierr v1.11.0 // indirect
+	golang.org/x/crypto v0.58.0 // indirect
 	golang.org/x/sync v0.25.0 // indirect
 	golang.org/x/sys v0.50.0 // indirect
 	golang.org/x/text v0.44.0 // indirect
@@ -71,6 +77,7 @@ replace (
 	github.com/keel-agent/keel/adapters/bus => ../adapters/bus
 	github.com/keel-agent/keel/adapters/httpapi => ../adapters/httpapi
 	github.com/keel-agent/keel/adapters/memory => ../adapters/memory
+	github.com/keel-agent/keel/adapters/nats => ../adapters/nats
 	github.com/keel-agent/keel/adapters/postgres => ../adapters/postgres
 	github.com/keel-agent/keel/adapters/providers => ../adapters/providers
 	github.com/keel-agent/keel/adapters/sqlite => ../adapters/sqlite

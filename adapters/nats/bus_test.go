@@ -152,6 +152,25 @@ func TestWakeupsOutliveTheServer(t *testing.T) {
 	awaits(t, wake)
 }
 
+// What is committed while this process's connection is broken is told when it is back; that of the others stands.
+func TestWakeupsOutliveTheConnection(t *testing.T) {
+	broker := newBroker(t)
+	here, there := broker.open("s"), broker.open("s")
+	wake, cancel := there.Subscribe(ports.Topic{Process: "p"})
+	defer cancel()
+	awaits(t, wake)
+	id, err := here.ClientID()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := broker.now.DisconnectClientByID(id); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the connection stands", func() bool { return !here.Connected() })
+	here.Committed(ports.Commit{Wake: domain.Wake{Owner: "p"}})
+	awaits(t, wake)
+}
+
 func TestManyTopicsBecomeEveryone(t *testing.T) {
 	broker := newBroker(t)
 	here, there := broker.open("s"), broker.open("s")

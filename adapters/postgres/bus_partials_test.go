@@ -78,6 +78,19 @@ func TestPartialsReachLateAndBrokenProcesses(t *testing.T) {
 	way(late, there).Ready(t, talked) // sooner than it is said again
 }
 
+// What a process wants is said again when the connection broke that should have said it.
+func TestInterestOutlivesTheConnection(t *testing.T) {
+	here, there := openBus(t), openBus(t)
+	_, cancel := there.Partials().Subscribe(domain.SessionRef{Tenant: "t", Session: "first"})
+	defer cancel()
+	way(here, there).Ready(t, domain.SessionRef{Tenant: "t", Session: "first"})
+	postgrestest.Exec(t, postgrestest.Server(t), "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = '"+busName+
+		"' AND query LIKE 'SELECT pg_notify%'")
+	_, cancel = there.Partials().Subscribe(talked)
+	defer cancel()
+	way(here, there).Ready(t, talked)
+}
+
 // sent returns how many notifications carried a frame, up to the next one that wakes somebody.
 func sent(t *testing.T, conn *pgx.Conn) (n int) {
 	t.Helper()

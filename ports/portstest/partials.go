@@ -161,6 +161,23 @@ func TestPartialsAcross(t *testing.T, open func(t *testing.T) Across) {
 		way.t = t
 		return way
 	})
+	t.Run("readers on both sides hear it once", func(t *testing.T) {
+		way := open(t)
+		way.t = t
+		ref := domain.SessionRef{Tenant: "t1", Session: "s"}
+		here, cancel := way.From.Subscribe(ref)
+		defer cancel()
+		there, cancelThere := way.Subscribe(ref)
+		defer cancelThere()
+		sent := []ports.Partial{{Ref: ref, GenerationID: "g", Run: "r", Attempt: 1, Epoch: 1, Delta: ports.Delta{Text: "x"}}, end(ref)}
+		for _, f := range sent {
+			way.Publish(f)
+		}
+		require.Equal(t, sent, untilEnd(t, there))
+		require.Equal(t, sent, untilEnd(t, here))
+		none(t, here)
+		none(t, there)
+	})
 }
 
 // Publish implements ports.Partials.
