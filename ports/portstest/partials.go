@@ -16,6 +16,7 @@ import (
 // TestPartials checks ports.Partials.
 func TestPartials(t *testing.T, open func(t *testing.T) ports.Partials) {
 	a, b := domain.SessionRef{Tenant: "t1", Session: "s"}, domain.SessionRef{Tenant: "t2", Session: "s"}
+	mark := domain.SessionRef{Tenant: "t", Session: "mark"}
 	frame := func(ref domain.SessionRef, epoch int64, text string) ports.Partial {
 		return ports.Partial{Ref: ref, GenerationID: "g", Run: "r", Attempt: 1, Epoch: epoch, Delta: ports.Delta{Text: text}}
 	}
@@ -82,7 +83,12 @@ func TestPartials(t *testing.T, open func(t *testing.T) ports.Partials) {
 	})
 	t.Run("from now on, of one session", func(t *testing.T) {
 		p := open(t)
+		passed := listen(t, p, mark)
 		p.Publish(frame(a, 1, "before"))
+		for range 2 { // what is sent together is in no order
+			p.Publish(frame(mark, 1, "mark"))
+			next(t, passed)
+		}
 		x, y := listen(t, p, a), listen(t, p, b)
 		p.Publish(frame(a, 1, "after"))
 		require.Equal(t, "after", next(t, x).Delta.Text)
