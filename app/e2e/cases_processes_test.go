@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -58,10 +57,7 @@ func TestK20PiecesReachEveryProcess(t *testing.T) {
 			close(begin)
 			var pieces strings.Builder
 			for first := true; !strings.HasSuffix(pieces.String(), "w200 "); first = false {
-				f := <-there
-				require.Equal(t, []string{"partial", "1"}, []string{f.Type, f.LastEventID}, "the last id stands")
-				var p partial
-				require.NoError(t, json.Unmarshal([]byte(f.Data), &p))
+				p := nextPartial(t, there)
 				require.Equal(t, 1, p.Attempt)
 				if first {
 					require.NotContains(t, p.Delta.Text, "w0 ", "what was said before is not said again")
