@@ -17,6 +17,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/keel-agent/keel/adapters/bus"
 	"github.com/keel-agent/keel/adapters/memory"
 	"github.com/keel-agent/keel/domain"
 	"github.com/keel-agent/keel/ports"
@@ -75,8 +76,8 @@ type simulation struct {
 	weather  weather
 	began    time.Time
 	store    *memory.Store
-	hub      *memory.Hub
-	partials *memory.Partials
+	hub      *bus.Hub
+	partials *bus.Partials
 	users    sync.WaitGroup
 	calm     atomic.Bool
 	shut     atomic.Bool // no call comes through any more
@@ -94,7 +95,7 @@ func newSimulation(seed uint64) *simulation {
 	plan := rand.New(rand.NewPCG(seed, 0))
 	return &simulation{
 		seed: seed, plan: plan, weather: newWeather(plan), records: newRecords(),
-		hub: new(memory.Hub), partials: new(memory.Partials),
+		hub: new(bus.Hub), partials: new(bus.Partials),
 	}
 }
 
