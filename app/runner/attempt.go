@@ -27,9 +27,10 @@ type attempt struct {
 	stop context.CancelCauseFunc
 
 	t         *domain.Transcript // nil until the ledger was read
-	whole     bool               // t could be read; it is kept for the next attempt
-	compact   bool               // a compaction was asked for
-	presented []domain.Seq       // guides injected by this attempt
+	told      told
+	whole     bool         // t could be read; it is kept for the next attempt
+	compact   bool         // a compaction was asked for
+	presented []domain.Seq // guides injected by this attempt
 	summary   domain.Summary
 	began     time.Time
 }
@@ -42,12 +43,27 @@ type verdict struct {
 	retryAfter time.Duration
 }
 
-func newAttempt(r *Runner, l *lease, c ports.Claim) *attempt {
+// told is what the store's latest reply said of the session.
+type told struct {
+	asked time.Time // when the command was sent: the reply is at least as young
+	head  domain.Seq
+	open  int // calls without a result; only this attempt's own commits change that
+}
+
+// freshFor is how long after a command was sent its reply stands for a look at the session. Of what others commit
+// meanwhile a cancel comes by its wake-up, and a guide is seen at the next boundary.
+const freshFor = 100 * time.Millisecond
+
+func (t told) fresh() bool { return time.Since(t.asked) < freshFor }
+
+// newAttempt returns the attempt that c, which was asked for at asked, began.
+func newAttempt(r *Runner, l *lease, c ports.Claim, asked time.Time) *attempt {
 	a := &attempt{
 		r: r, lease: l, claim: c, ref: c.Session.Ref,
 		token:   domain.Token{Process: l.id, Epoch: c.Run.Epoch},
 		log:     r.Log.With(zap.String("session", c.Session.Ref.Session), zap.String("run", c.Run.ID), zap.Int64("epoch", c.Run.Epoch)),
 		t:       r.remembered(&c.Session),
+		told:    told{asked, c.Session.HeadSeq, c.Session.OpenCalls},
 		compact: c.Run.Compact,
 		began:   r.Clock.Now(),
 	}
@@ -113,7 +129,7 @@ func (a *attempt) guarded() (v verdict, err error) {
 			err = fmt.Errorf("internal error: %v", p)
 		}
 	}()
-	if err := a.sync(); err != nil {
+	if err := a.catchUp(); err != nil {
 		return verdict{}, err
 	}
 	a.whole = true
@@ -129,15 +145,12 @@ func (a *attempt) guarded() (v verdict, err error) {
 
 // play goes from request boundary to request boundary until the turn is over (protocol.md §4, §5).
 func (a *attempt) play() (verdict, error) {
-	first := len(a.t.Pending()) == 0 // else time passes before the first boundary
 	if err := a.resumeCalls(); err != nil {
 		return verdict{}, err
 	}
-	for ; ; first = false {
-		if fresh := first && a.t.Head() == a.claim.Session.HeadSeq; !fresh { // else nothing happened since the claim
-			if err := a.look(); err != nil {
-				return verdict{}, err
-			}
+	for {
+		if err := a.look(); err != nil {
+			return verdict{}, err
 		}
 		if err := a.clearCompaction(); err != nil {
 			return verdict{}, err
@@ -159,10 +172,14 @@ func (a *attempt) play() (verdict, error) {
 	}
 }
 
-// look reads what happened since the last request boundary: new events, and whether a cancel was asked for.
+// look makes sure that the attempt knows what happened up to this request boundary: new events, and whether a cancel
+// was asked for. The latest reply said both, and unless something was waited for since then it is taken at its word.
 func (a *attempt) look() error {
 	if err := context.Cause(a.ctx); err != nil {
 		return err
+	}
+	if a.told.fresh() {
+		return a.catchUp()
 	}
 	run, err := retried(a, func(ctx context.Context) (domain.Run, error) {
 		return a.r.Runs.Get(ctx, a.ref, a.claim.Run.ID)
@@ -173,6 +190,14 @@ func (a *attempt) look() error {
 	a.note(&run)
 	if err := context.Cause(a.ctx); err != nil {
 		return err
+	}
+	return a.sync()
+}
+
+// catchUp reads the events up to what the latest reply told of, if there are any that the transcript has not seen.
+func (a *attempt) catchUp() error {
+	if a.t != nil && a.t.Head() >= a.told.head {
+		return nil
 	}
 	return a.sync()
 }
@@ -225,12 +250,15 @@ func (a *attempt) clearCompaction() error {
 // do carries out a command of this attempt, however often the store has to be asked, until the lease is lost. It keeps
 // the transcript and the knowledge of a cancel up to date.
 func (a *attempt) do(cmd domain.Command) (domain.Outcome, error) {
+	var asked time.Time
 	out, err := retried(a, func(ctx context.Context) (domain.Outcome, error) {
+		asked = time.Now()
 		return a.r.Ledger.Do(ctx, a.ref, cmd)
 	})
 	if err != nil {
 		return out, err
 	}
+	a.told = told{asked, out.Session.HeadSeq, out.Session.OpenCalls}
 	a.note(out.Run)
 	if e := out.Event; e != nil && e.Seq == a.t.Head()+1 {
 		err = a.t.Apply(*e)

@@ -359,8 +359,11 @@ type line struct {
 	cut  bool
 	lose func(domain.Command) bool // whether the reply to a command that was applied gets lost
 
-	slow func(domain.Command) time.Duration // how long a command takes
-	read int                                // events read
+	slow   func(domain.Command) time.Duration // how long a command takes
+	before func(domain.Command)               // called before a command is applied
+	after  func(domain.Command)               // called when it was, before its reply comes
+	read   int                                // events read
+	asked  tally
 
 	claimLost bool // the reply to the next claim that takes a run gets lost
 }
@@ -377,6 +380,26 @@ func (l *line) losesClaim() bool {
 	lost := l.claimLost
 	l.claimLost = false
 	return lost
+}
+
+// tally counts what a process asked of the store.
+type tally struct{ commands, pages, runs int }
+
+// count returns what was asked over the line since the last count.
+func (l *line) count() tally {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := l.asked
+	l.asked = tally{}
+	return n
+}
+
+func (l *line) add(n tally) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.asked.commands += n.commands
+	l.asked.pages += n.pages
+	l.asked.runs += n.runs
 }
 
 // eventsRead is how many events were read over the line so far.
@@ -408,7 +431,14 @@ func (l *line) Do(ctx context.Context, ref domain.SessionRef, c domain.Command) 
 	if l.slow != nil {
 		time.Sleep(l.slow(c)) // fake time
 	}
+	l.add(tally{commands: 1})
+	if l.before != nil {
+		l.before(c)
+	}
 	out, err := l.store.Do(ctx, ref, c)
+	if l.after != nil {
+		l.after(c)
+	}
 	l.mu.Lock()
 	lose := l.lose
 	l.mu.Unlock()
@@ -422,6 +452,7 @@ func (l *line) Events(ctx context.Context, ref domain.SessionRef, after domain.S
 	if err := cmp.Or(ctx.Err(), l.err()); err != nil {
 		return nil, err
 	}
+	l.add(tally{pages: 1})
 	events, err := l.store.Events(ctx, ref, after, limit)
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -449,6 +480,7 @@ func (r lineRuns) Get(ctx context.Context, ref domain.SessionRef, run string) (d
 	if err := r.line.err(); err != nil {
 		return domain.Run{}, err
 	}
+	r.line.add(tally{runs: 1})
 	return r.Runs.Get(ctx, ref, run)
 }
 

@@ -207,13 +207,14 @@ func (r *Runner) claim() (more bool) {
 	if free <= 0 || r.isDraining() || l.ctx.Err() != nil {
 		return false
 	}
+	asked := time.Now()
 	claims, err := r.Runs.Claim(l.ctx, ports.ClaimRequest{Process: l.id, Max: free, Budget: r.cfg.Budget})
 	if err != nil {
 		r.claimFailed(l, err)
 		return false
 	}
 	for _, c := range claims {
-		a := newAttempt(r, l, c)
+		a := newAttempt(r, l, c, asked)
 		l.add(a)
 		r.attempts.Go(func() {
 			defer r.lookForWork()
