@@ -9,41 +9,72 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/uptrace/bun"
+	"github.com/uptrace/bun/dialect/pgdialect"
 
+	"github.com/keel-agent/keel/adapters/sqlstore"
 	"github.com/keel-agent/keel/domain"
+	"github.com/keel-agent/keel/ports"
 )
 
-// Plans are made once for each connection, often while the tables are still empty. Every hot statement must go by an
-// index even then.
+// Plans are made once for each connection, often while the tables are still empty, or just after they were analysed
+// with next to nothing in them. Every hot statement must go by the right index even then.
 func TestHotStatementsGoByIndex(t *testing.T) {
 	conn := emptyStore(t)
-	for name, s := range hotStatements() {
-		t.Run(name, func(t *testing.T) {
-			for _, line := range explain(t, conn, s.text, s.params) {
-				for _, table := range []string{"sessions", "events", "runs", "tool_calls"} {
-					if strings.Contains(line, "Seq Scan on "+table) {
-						t.Errorf("%s\nin: %s", line, s.text)
-					}
-				}
-				// These read all of a session or a tenant.
-				if strings.Contains(line, "dedupe_key") && strings.Contains(line, "Filter:") || strings.Contains(line, "runs_by_session") {
-					t.Errorf("%s\nin: %s", line, s.text)
-				}
+	for _, state := range []struct {
+		name  string
+		reach string
+	}{
+		{"never analysed", ""},
+		{"analysed while empty", "VACUUM ANALYZE"},
+		{"analysed with one session", oneSessionText + "; ANALYZE"},
+	} {
+		if _, err := conn.Exec(t.Context(), state.reach); err != nil {
+			t.Fatal(err)
+		}
+		t.Run(state.name, func(t *testing.T) {
+			for name, s := range hotStatements() {
+				t.Run(name, func(t *testing.T) { checkPlan(t, conn, s) })
 			}
 		})
 	}
 }
 
+const oneSessionText = `
+INSERT INTO sessions (tenant_id, session_id, created_at, state, state_owner, version, epoch, head_seq, head_hash, unanswered, guides,
+    turn_inputs, owed, open_calls, kept_seq, legacy_watermark) VALUES ('t', 's', 1, 'open', 'native', 1, 0, 1, '', '', '', '', 'none', 0, 0, 0);
+INSERT INTO runs (run_id, tenant_id, session_id, created_at, status, epoch, attempts, available_at, parked, signals, compact, pending_input,
+    read_watermark, ended_epoch) VALUES ('r', 't', 's', 1, 'pending', 0, 0, 1, false, 0, false, false, 0, 0);
+INSERT INTO events (tenant_id, session_id, seq, kind, dedupe_key, payload, created_at, hash, epoch) VALUES ('t', 's', 1, 'k', 'k', '{}', 1, '', 0);
+INSERT INTO tool_calls (tenant_id, session_id, call_id, assistant_seq, ordinal, name, result_seq) VALUES ('t', 's', 'c', 1, 0, 'n', 0)`
+
+func checkPlan(t *testing.T, conn *pgx.Conn, s statement) {
+	for _, line := range explain(t, conn, s.text, s.params) {
+		for _, table := range []string{"sessions", "events", "runs", "tool_calls"} {
+			if strings.Contains(line, "Seq Scan on "+table) {
+				t.Errorf("%s\nin: %s", line, s.text)
+			}
+		}
+		// These read all of a session or a tenant.
+		if strings.Contains(line, "dedupe_key") && strings.Contains(line, "Filter:") || strings.Contains(line, "runs_by_session") ||
+			strings.Contains(line, "sessions_by_age") || strings.Contains(line, "tool_calls_by_message") && !s.ordered {
+			t.Errorf("%s\nin: %s", line, s.text)
+		}
+	}
+}
+
 type statement struct {
-	text   string
-	params int
+	text    string
+	params  int
+	ordered bool // it looks for calls by their messages
 }
 
 func hotStatements() map[string]statement {
 	all := map[string]statement{
-		"propose": {proposeText, 2}, "claim views": {claimViewsText, 1}, "renew": {renewText, 2},
-		"orphans": {orphansText, 0}, "quiet": {quietText, 0}, "queue": {queueText, 1}, "events": {eventsText, 5}, "group": {groupText, 4}, "lock": {lockText, 2},
-		"calls of a group": {groupCallsText, 3}, "keys of a group": {groupKeysText, 3}, "heads": {headsText, 2},
+		"propose": {text: proposeText, params: 2}, "claim views": {text: claimViewsText, params: 1}, "renew": {text: renewText, params: 2},
+		"orphans": {text: orphansText, params: 0}, "quiet": {text: quietText, params: 0}, "queue": {text: queueText, params: 1}, "events": {text: eventsText, params: 5}, "group": {text: groupText, params: 4}, "lock": {text: lockText, params: 2},
+		"calls of a group": {text: groupCallsText, params: 3}, "keys of a group": {text: groupKeysText, params: 3}, "heads": {text: headsText, params: 2},
 	}
 	for name, needs := range map[string]domain.Needs{
 		"view": {}, "view of run": {Run: "r"}, "view with event": {Key: "k"}, "view with calls": {Run: "r", Key: "k", Calls: []string{"c"}},
@@ -51,7 +82,7 @@ func hotStatements() map[string]statement {
 		"view with owner": {Run: "r", OwnerLive: true},
 	} {
 		q := newViewQuery(domain.SessionRef{}, needs)
-		all[name] = statement{q.text(), len(q.args)}
+		all[name] = statement{q.text(), len(q.args), needs.OpenCalls || needs.CallsBefore > 0}
 	}
 	due := time.Duration(0)
 	full := domain.Effects{
@@ -67,9 +98,9 @@ func hotStatements() map[string]statement {
 		"create": {{effects: created}}, "write of a session": {{effects: domain.Effects{Session: &domain.Session{}}}},
 	} {
 		w := newWrite(changes)
-		all[name] = statement{w.text(), len(w.args())}
+		all[name] = statement{text: w.text(), params: len(w.args())}
 		w = wholeWrite(changes)
-		all["whole "+name] = statement{w.text(), len(w.args())}
+		all["whole "+name] = statement{text: w.text(), params: len(w.args())}
 	}
 	return all
 }
@@ -128,4 +159,36 @@ func explain(t *testing.T, conn *pgx.Conn, text string, params int) []string {
 		t.Fatal(err)
 	}
 	return plan
+}
+
+// asked keeps the text of the last query.
+type asked struct{ text string }
+
+func (a *asked) BeforeQuery(ctx context.Context, e *bun.QueryEvent) context.Context {
+	a.text = e.Query
+	return ctx
+}
+
+func (*asked) AfterQuery(context.Context, *bun.QueryEvent) {}
+
+func TestListsGoByIndex(t *testing.T) {
+	conn := emptyStore(t)
+	if _, err := conn.Exec(t.Context(), oneSessionText+"; ANALYZE"); err != nil {
+		t.Fatal(err)
+	}
+	seen := &asked{}
+	db := bun.NewDB(stdlib.OpenDB(*conn.Config()), pgdialect.New())
+	t.Cleanup(func() { _ = db.Close() })
+	db.AddQueryHook(seen)
+	for name, q := range map[string]ports.SessionQuery{
+		"all":            {Tenant: "t", Limit: 10},
+		"after a cursor": {Tenant: "t", Limit: 10, Before: &ports.SessionCursor{CreatedAtMS: 5, Session: "s"}},
+	} {
+		if _, err := (sqlstore.Lists{DB: db}).Sessions(t.Context(), q); seen.text == "" {
+			t.Fatal(err)
+		}
+		if plan := strings.Join(explain(t, conn, seen.text, 0), "\n"); !strings.Contains(plan, "sessions_by_age") || strings.Contains(plan, "Sort") {
+			t.Errorf("%s: %s\n%s", name, seen.text, plan)
+		}
+	}
 }

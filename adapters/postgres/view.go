@@ -98,9 +98,12 @@ func (v *viewQuery) text() string {
 	return text
 }
 
+// byMessage holds for all calls; it is the predicate of their index by message, which is used only where it is stated.
+const byMessage = " AND c.assistant_seq > 0"
+
 // openCalls selects the calls c of the session s that have no result. They are the newest, so the search ends early.
 const openCalls = "SELECT * FROM tool_calls AS c WHERE c.tenant_id = s.tenant_id AND c.session_id = s.session_id" +
-	" AND c.result_seq = 0 ORDER BY c.assistant_seq DESC LIMIT s.open_calls"
+	byMessage + " AND c.result_seq = 0 ORDER BY c.assistant_seq DESC LIMIT s.open_calls"
 
 // runByID joins the run of the session s under an id. The fence leaves the planner no index but that of the ids: those of
 // a session's runs look as good while the tables are small, and grow worse.
@@ -145,8 +148,8 @@ func (k viewShape) build() string {
 		list += ", (SELECT " + asJSON + " FROM (" + openCalls + ") AS c)"
 	}
 	if k.before {
-		list += ", (SELECT " + asJSON + " FROM tool_calls AS c WHERE " + ofSession + " AND c.assistant_seq = (SELECT max(c.assistant_seq)" +
-			" FROM tool_calls AS c WHERE " + ofSession + " AND c.assistant_seq < " + param() + "::bigint))"
+		list += ", (SELECT " + asJSON + " FROM tool_calls AS c WHERE " + ofSession + byMessage + " AND c.assistant_seq = (SELECT max(c.assistant_seq)" +
+			" FROM tool_calls AS c WHERE " + ofSession + byMessage + " AND c.assistant_seq < " + param() + "::bigint))"
 	}
 	if k.live {
 		list += ", p.process_id IS NOT NULL"

@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"context"
 	"encoding/json"
+	"math"
 	"slices"
 	"unicode/utf8"
 
@@ -64,7 +65,7 @@ func (l Lists) Sessions(ctx context.Context, q ports.SessionQuery) ([]domain.Ses
 // sessionPage returns the next q.Limit rows that may match.
 func (l Lists) sessionPage(ctx context.Context, q ports.SessionQuery, needles []string) ([]SessionRow, error) {
 	var rows []SessionRow
-	sel := l.query(&rows).Where("s.tenant_id = ?", q.Tenant)
+	sel := l.query(&rows).Where("s.tenant_id = ?", q.Tenant).Where("s.created_at > ?", anyTime)
 	if q.State != "" {
 		sel.Where("s.state = ?", string(q.State))
 	}
@@ -80,6 +81,9 @@ func (l Lists) sessionPage(ctx context.Context, q ports.SessionQuery, needles []
 	err := sel.OrderExpr("s.created_at DESC, s.session_id DESC").Limit(int64(q.Limit)).Scan(ctx)
 	return rows, err
 }
+
+// anyTime is before all times. On Postgres only a query that says so goes by the index of ages.
+const anyTime = -math.MaxInt64
 
 // maxNeedles bounds the query: stores refuse expressions that are too deep.
 const maxNeedles = 16
