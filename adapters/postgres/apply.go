@@ -161,6 +161,9 @@ func (w write) text() string {
 	return text
 }
 
+// build writes the statement. Its joins of an UPDATE's table with the rows to write are not by "=" alone: that would
+// allow a merge, and with it the planner considers to walk along the whole primary key, which looks as good while the
+// table is small.
 func (w write) build() string {
 	var b strings.Builder
 	used := 0
@@ -184,7 +187,7 @@ func (w write) build() string {
 	} else {
 		moving := w.sessions.fields[2 : len(w.sessions.fields)-1]
 		b.WriteString("WITH guard AS (UPDATE sessions AS s SET " + assign(moving) + " FROM " + source(w.sessions) +
-			" WHERE s.tenant_id = n.tenant_id AND s.session_id = n.session_id AND s.version = n.seen" +
+			" WHERE s.tenant_id = ANY(ARRAY[n.tenant_id]) AND s.session_id = n.session_id AND s.version = n.seen" +
 			" RETURNING s.tenant_id, s.session_id)")
 	}
 	if w.whole {
@@ -201,7 +204,7 @@ func (w write) build() string {
 	if w.updates.size != none {
 		b.WriteString(", changed AS (UPDATE runs AS r SET " + assign(run.MovingFields()) + ", available_at = " + due +
 			" FROM " + source(w.updates) + guarded +
-			" WHERE r.run_id = n.run_id AND NOT (r.tenant_id, r.session_id) IS DISTINCT FROM (" + key + ")" +
+			" WHERE r.run_id >= n.run_id AND r.run_id <= n.run_id AND NOT (r.tenant_id, r.session_id) IS DISTINCT FROM (" + key + ")" +
 			strings.Replace(gate, "WHERE", "AND", 1) + " RETURNING r.run_id)") // by its id, never by its session, which may have many
 	}
 	if w.inserts.size != none {

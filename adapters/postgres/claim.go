@@ -67,7 +67,7 @@ var claimViewsText = "SELECT " + sqlstore.Columns("s", (&sqlstore.SessionRow{}).
 	sqlstore.Columns("r", (&sqlstore.RunRow{}).Fields()) +
 	" FROM unnest($1::text[]) WITH ORDINALITY AS n(run_id, turn) CROSS JOIN LATERAL" +
 	" (SELECT * FROM runs AS r WHERE r.run_id = n.run_id OFFSET 0) AS r" +
-	" JOIN sessions AS s ON s.tenant_id = r.tenant_id AND s.session_id = r.session_id ORDER BY n.turn"
+	sessionByKey("r") + " ORDER BY n.turn"
 
 // queueText tells whether the process lives and, if it takes work, whether a run may be due: the least of what a claim
 // reads, outside of any transaction.

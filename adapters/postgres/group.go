@@ -50,8 +50,7 @@ const lockText = "SELECT n.tenant_id, n.session_id, s.version, " + nowMS + " FRO
 var groupText = "SELECT n.turn, " + sqlstore.Columns("s", (&sqlstore.SessionRow{}).Fields()) + ", " +
 	sqlstore.OuterColumns("r", (&sqlstore.RunRow{}).Fields()) + ", " + sqlstore.OuterColumns("e", (&sqlstore.EventRow{}).Fields()) +
 	" FROM unnest($1::text[], $2::text[], $3::text[], $4::text[]) WITH ORDINALITY AS n(tenant_id, session_id, run_id, dedupe_key, turn)" +
-	" JOIN sessions AS s ON s.tenant_id = n.tenant_id AND s.session_id = n.session_id" +
-	runByID("coalesce(n.run_id, s.active_run_id)") + eventByKey("n.dedupe_key")
+	sessionByKey("n") + runByID("coalesce(n.run_id, s.active_run_id)") + eventByKey("n.dedupe_key")
 
 // groupKeysText loads the events under the keys of commands whose session the store knows.
 var groupKeysText = "SELECT s.tenant_id, s.session_id, " + sqlstore.Columns("e", (&sqlstore.EventRow{}).BodyFields()) +
@@ -61,7 +60,8 @@ var groupKeysText = "SELECT s.tenant_id, s.session_id, " + sqlstore.Columns("e",
 // groupCallsText loads the calls that commands name.
 var groupCallsText = "SELECT " + sqlstore.Columns("c", (&sqlstore.CallRow{}).Fields()) +
 	" FROM unnest($1::text[], $2::text[], $3::text[]) AS n(tenant_id, session_id, call_id)" +
-	" JOIN tool_calls AS c ON c.tenant_id = n.tenant_id AND c.session_id = n.session_id AND c.call_id = n.call_id"
+	" CROSS JOIN LATERAL (SELECT * FROM tool_calls AS c WHERE c.tenant_id = n.tenant_id AND c.session_id = n.session_id" +
+	" AND c.call_id = n.call_id OFFSET 0) AS c"
 
 func (g *group) attempt(ctx context.Context, conn *pgxpool.Conn) (sent bool, err error) {
 	defer func() { _ = rollback(ctx, conn) }()

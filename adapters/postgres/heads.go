@@ -10,7 +10,7 @@ import (
 )
 
 const headsText = "SELECT coalesce(s.head_seq, 0) FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS r (tenant, session, n)" +
-	" LEFT JOIN sessions AS s ON s.tenant_id = r.tenant AND s.session_id = r.session ORDER BY r.n"
+	" LEFT JOIN LATERAL (SELECT * FROM sessions AS s WHERE s.tenant_id = r.tenant AND s.session_id = r.session OFFSET 0) AS s ON true ORDER BY r.n"
 
 // Heads implements ports.Sessions.
 func (p sessions) Heads(ctx context.Context, refs []domain.SessionRef) ([]domain.Seq, error) {

@@ -50,7 +50,14 @@ INSERT INTO events (tenant_id, session_id, seq, kind, dedupe_key, payload, creat
 INSERT INTO tool_calls (tenant_id, session_id, call_id, assistant_seq, ordinal, name, result_seq) VALUES ('t', 's', 'c', 1, 0, 'n', 0)`
 
 func checkPlan(t *testing.T, conn *pgx.Conn, s statement) {
-	for _, line := range explain(t, conn, s.text, s.params) {
+	plan := explain(t, conn, s.text, s.params)
+	for i, line := range plan {
+		for _, table := range []string{"_pkey", "sessions_by", "events_by", "tool_calls_by"} { // runs_due and such are walked along
+			whole := i+1 == len(plan) || !strings.Contains(plan[i+1], "Index Cond")
+			if whole && strings.Contains(line, "Scan using ") && strings.Contains(line, table) && !strings.Contains(line, "processes") {
+				t.Errorf("%s\nwithout a condition in: %s", line, s.text)
+			}
+		}
 		for _, table := range []string{"sessions", "events", "runs", "tool_calls"} {
 			if strings.Contains(line, "Seq Scan on "+table) {
 				t.Errorf("%s\nin: %s", line, s.text)

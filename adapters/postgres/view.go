@@ -105,6 +105,13 @@ const byMessage = " AND c.assistant_seq > 0"
 const openCalls = "SELECT * FROM tool_calls AS c WHERE c.tenant_id = s.tenant_id AND c.session_id = s.session_id" +
 	byMessage + " AND c.result_seq = 0 ORDER BY c.assistant_seq DESC LIMIT s.open_calls"
 
+// sessionByKey joins the session that a row of from names. The fence lets it be looked up row by row and not otherwise:
+// going through all sessions looks as good while there are few.
+func sessionByKey(from string) string {
+	return " CROSS JOIN LATERAL (SELECT * FROM sessions AS s WHERE s.tenant_id = " + from + ".tenant_id" +
+		" AND s.session_id = " + from + ".session_id OFFSET 0) AS s"
+}
+
 // runByID joins the run of the session s under an id. The fence leaves the planner no index but that of the ids: those of
 // a session's runs look as good while the tables are small, and grow worse.
 func runByID(id string) string {
