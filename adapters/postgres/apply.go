@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/keel-agent/keel/adapters/sqlstore"
 	"github.com/keel-agent/keel/domain"
@@ -259,26 +260,23 @@ func apply(ctx context.Context, q querier, c change) (now int64, err error) {
 	return now, err
 }
 
-// applyAll makes the changes happen whose sessions' versions have not moved on, completes their outcomes, and returns
-// which.
-func applyAll(ctx context.Context, q querier, changes []change) (map[domain.SessionRef]bool, error) {
-	done := make(map[domain.SessionRef]bool, len(changes))
-	if len(changes) == 0 {
-		return done, nil
+// commitAll applies changes, all or none, and commits in one round trip, in the transaction of conn if there is one. It
+// calls each for every session and returns the database's now.
+func commitAll(ctx context.Context, conn *pgxpool.Conn, changes []change, each func(domain.SessionRef)) (now int64, err error) {
+	w := wholeWrite(changes)
+	batch := &pgx.Batch{}
+	if conn.Conn().PgConn().TxStatus() == 'I' {
+		batch.Queue("begin")
 	}
-	w := newWrite(changes)
-	rows, err := q.Query(ctx, w.text(), w.args()...)
-	if err != nil {
-		return nil, err
-	}
-	var ref domain.SessionRef
-	var now int64
-	_, err = pgx.ForEachRow(rows, []any{&ref.Tenant, &ref.Session, &now}, func() error {
-		done[ref] = true
-		return nil
+	batch.Queue(w.text(), w.args()...).Query(func(rows pgx.Rows) error {
+		var ref domain.SessionRef
+		_, err := pgx.ForEachRow(rows, []any{&ref.Tenant, &ref.Session, &now}, func() error {
+			each(ref)
+			return nil
+		})
+		return err
 	})
-	for i := range changes {
-		sqlstore.CompleteOutcome(&changes[i].effects, now)
-	}
-	return done, err
+	batch.Queue("commit")
+	err = conn.SendBatch(ctx, batch).Close()
+	return now, err
 }

@@ -22,10 +22,11 @@ const liveText = "SELECT draining, " + nowMS + " FROM processes WHERE process_id
 // proposeText names due runs and locks their sessions: one of each tenant in turn, the tenants ascending from the one
 // after $2, and within a tenant the run that is due longest. Sessions that others hold are passed over. What it reads
 // depends on $1, the number of runs wanted, and neither on the length of the queue nor on the number of tenants: it
-// leaps from tenant to tenant along their index. In lap 0 it visits those after $2, in lap 1 the others. The last column
-// tells that a tenant has more due runs than were looked at. The sessions are locked one by one, in order, until there
-// are enough.
-const proposeText = `
+// leaps from tenant to tenant along their index. In lap 0 it visits those after $2, in lap 1 the others. The sessions are
+// locked one by one, in order, until there are enough. It returns their views, as they were when it began: the second
+// column tells that the session was written to before it was locked. The first tells that a tenant has more due runs
+// than were looked at.
+var proposeText = `
 WITH RECURSIVE walk AS (
     (SELECT 0 AS lap, tenant_id, due, due::int AS found FROM (
         SELECT tenant_id, available_at <= ` + nowMS + ` AS due FROM runs
@@ -54,19 +55,20 @@ WITH RECURSIVE walk AS (
             ORDER BY available_at, run_id LIMIT share.size) AS r) AS q
     WHERE w.due
 )
-SELECT d.run_id, d.more
+SELECT d.more, locked.version <> s.version, ` + claimColumns + `
 FROM (SELECT * FROM due ORDER BY turn, lap, tenant_id) AS d CROSS JOIN LATERAL (
-    SELECT 1 FROM sessions AS s
+    SELECT s.version FROM sessions AS s
     WHERE s.tenant_id = d.tenant_id AND s.session_id = d.session_id
       AND s.state_owner = 'native' AND s.owner IS NULL AND s.active_run_id = d.run_id
     FOR UPDATE SKIP LOCKED) AS locked
+    CROSS JOIN LATERAL (SELECT * FROM runs AS r WHERE r.run_id = d.run_id OFFSET 0) AS r` + sessionByKey("d") + `
 LIMIT $1::bigint`
 
-// claimViewsText loads the views of proposed runs, in the order proposed.
-var claimViewsText = "SELECT " + sqlstore.Columns("s", (&sqlstore.SessionRow{}).Fields()) + ", " +
-	sqlstore.Columns("r", (&sqlstore.RunRow{}).Fields()) +
-	" FROM unnest($1::text[]) WITH ORDINALITY AS n(run_id, turn) CROSS JOIN LATERAL" +
-	" (SELECT * FROM runs AS r WHERE r.run_id = n.run_id OFFSET 0) AS r" +
+var claimColumns = sqlstore.Columns("s", (&sqlstore.SessionRow{}).Fields()) + ", " + sqlstore.Columns("r", (&sqlstore.RunRow{}).Fields())
+
+// claimViewsText loads the views of proposed runs, in the order proposed, once their sessions are locked.
+var claimViewsText = "SELECT " + claimColumns + " FROM unnest($1::text[]) WITH ORDINALITY AS n(run_id, turn)" +
+	" CROSS JOIN LATERAL (SELECT * FROM runs AS r WHERE r.run_id = n.run_id OFFSET 0) AS r" +
 	sessionByKey("r") + " ORDER BY n.turn"
 
 // queueText tells whether the process lives and, if it takes work, whether a run may be due: the least of what a claim
@@ -158,18 +160,11 @@ type claiming struct {
 	more    bool // further runs are due
 }
 
+// attempt takes two round trips: propose, and commit.
 func (c *claiming) attempt(ctx context.Context, conn *pgxpool.Conn) (sent bool, err error) {
 	c.changes, c.claims, c.more = nil, nil, false
-	tx, err := begin(ctx, conn)
-	if err != nil {
-		return false, err
-	}
 	defer func() { _ = rollback(ctx, conn) }()
-	ids, now, err := c.propose(ctx, tx)
-	if err != nil || len(ids) == 0 {
-		return false, err
-	}
-	views, err := claimViews(ctx, tx, ids)
+	views, now, err := c.propose(ctx, conn)
 	if err != nil {
 		return false, err
 	}
@@ -177,26 +172,16 @@ func (c *claiming) attempt(ctx context.Context, conn *pgxpool.Conn) (sent bool, 
 	if len(c.changes) == 0 {
 		return false, nil
 	}
-	commit, cancel := committing(ctx)
-	defer cancel()
-	done, err := applyAll(commit, tx, c.changes)
-	if err != nil {
-		return false, err
-	}
-	c.keep(done)
-	err = tx.Commit(commit)
-	if err != nil && fateOf(err, conn.Conn().IsClosed()) == lost {
-		// The claims may stand. They are not begun; the next renewal lists them and they are handed back.
-		err = translate(commit, err, lost)
-	}
-	return true, err
+	return true, c.commit(ctx, conn)
 }
 
-// propose checks that the process is live and locks the sessions of due runs, in one round trip.
-func (c *claiming) propose(ctx context.Context, tx pgx.Tx) (ids []string, now time.Time, err error) {
-	var draining bool
+// propose begins the transaction, checks that the process is live, and locks the sessions of due runs.
+func (c *claiming) propose(ctx context.Context, conn *pgxpool.Conn) (views []domain.View, now time.Time, err error) {
+	var draining, stale bool
 	var nowMS int64
 	batch := &pgx.Batch{}
+	batch.Queue(beginText)
+	batch.Queue(silentText)
 	batch.Queue(liveText, c.req.Process).QueryRow(func(row pgx.Row) error {
 		err := row.Scan(&draining, &nowMS)
 		if errors.Is(err, pgx.ErrNoRows) {
@@ -204,33 +189,44 @@ func (c *claiming) propose(ctx context.Context, tx pgx.Tx) (ids []string, now ti
 		}
 		return err
 	})
-	batch.Queue(proposeText, int64(c.req.Max), c.after).Query(func(rows pgx.Rows) error {
-		var id string
-		_, err := pgx.ForEachRow(rows, []any{&id, &c.more}, func() error {
-			ids = append(ids, id)
-			return nil
-		})
+	batch.Queue(proposeText, int64(c.req.Max), c.after).Query(func(rows pgx.Rows) (err error) {
+		var moved bool
+		views, err = scanViews(rows, []any{&c.more, &moved}, func() { stale = stale || moved })
 		return err
 	})
-	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
+	if err := conn.SendBatch(ctx, batch).Close(); err != nil {
 		return nil, now, err
 	}
 	if draining {
 		return nil, now, nil
 	}
-	c.more = c.more || len(ids) == c.req.Max
-	return ids, time.UnixMilli(nowMS).UTC(), nil
+	c.more = c.more || len(views) == c.req.Max
+	if stale {
+		views, err = claimViews(ctx, conn, views)
+	}
+	return views, time.UnixMilli(nowMS).UTC(), err
 }
 
-func claimViews(ctx context.Context, tx pgx.Tx, ids []string) ([]domain.View, error) {
-	rows, err := tx.Query(ctx, claimViewsText, ids)
+// claimViews loads the views of locked sessions anew.
+func claimViews(ctx context.Context, conn *pgxpool.Conn, stale []domain.View) ([]domain.View, error) {
+	ids := make([]string, len(stale))
+	for i, v := range stale {
+		ids[i] = v.Run.ID
+	}
+	rows, err := conn.Query(ctx, claimViewsText, ids)
 	if err != nil {
 		return nil, err
 	}
-	views := make([]domain.View, 0, len(ids))
+	return scanViews(rows, nil, func() {})
+}
+
+// scanViews reads views that stand behind the columns of dests; each is called for every row.
+func scanViews(rows pgx.Rows, dests []any, each func()) ([]domain.View, error) {
+	var views []domain.View
 	var s sqlstore.SessionRow
 	var r sqlstore.RunRow
-	_, err = pgx.ForEachRow(rows, sqlstore.Dests(sqlstore.Dests(nil, s.Fields()), r.Fields()), func() error {
+	_, err := pgx.ForEachRow(rows, sqlstore.Dests(sqlstore.Dests(dests, s.Fields()), r.Fields()), func() error {
+		each()
 		session, err := s.Session()
 		if err != nil {
 			return err
@@ -240,6 +236,33 @@ func claimViews(ctx context.Context, tx pgx.Tx, ids []string) ([]domain.View, er
 		return err
 	})
 	return views, err
+}
+
+// commit makes the claims happen and commits, in one round trip. The sessions are locked, so every guard holds.
+func (c *claiming) commit(ctx context.Context, conn *pgxpool.Conn) error {
+	ctx, cancel := committing(ctx)
+	defer cancel()
+	applied := 0
+	now, err := commitAll(ctx, conn, c.changes, func(domain.SessionRef) { applied++ })
+	if fateOf(err, conn.Conn().IsClosed()) == lost {
+		// The claims may stand. They are not begun; the next renewal lists them and they are handed back.
+		return translate(ctx, err, lost)
+	}
+	if err == nil && applied < len(c.changes) {
+		err = errMoved
+	}
+	if err != nil {
+		return err
+	}
+	for i := range c.changes {
+		fx := &c.changes[i].effects
+		sqlstore.CompleteOutcome(fx, now)
+		switch out := fx.Outcome; out.Claim {
+		case domain.ClaimWork, domain.ClaimCancelled, domain.ClaimExhausted:
+			c.claims = append(c.claims, ports.Claim{Session: out.Session, Run: *out.Run, Mode: out.Claim})
+		}
+	}
+	return nil
 }
 
 // decide collects the changes of the runs that domain lets be claimed.
@@ -255,21 +278,4 @@ func (c *claiming) decide(views []domain.View, now time.Time) {
 			c.changes = append(c.changes, change{seen: v.Session.Version, effects: fx})
 		}
 	}
-}
-
-// keep makes claims of the changes that took effect.
-func (c *claiming) keep(done map[domain.SessionRef]bool) {
-	kept := c.changes[:0]
-	for _, ch := range c.changes {
-		out := ch.effects.Outcome
-		if !done[out.Session.Ref] {
-			continue
-		}
-		kept = append(kept, ch)
-		switch out.Claim {
-		case domain.ClaimWork, domain.ClaimCancelled, domain.ClaimExhausted:
-			c.claims = append(c.claims, ports.Claim{Session: out.Session, Run: *out.Run, Mode: out.Claim})
-		}
-	}
-	c.changes = kept
 }

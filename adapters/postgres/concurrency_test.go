@@ -171,6 +171,49 @@ func TestRunsAreClaimedOnce(t *testing.T) {
 	}
 }
 
+// What is committed while a claim chooses its runs is not overwritten by it.
+func TestCancelsDuringAClaimStand(t *testing.T) {
+	u := migrated(t)
+	store := open(t, postgres.Config{URL: u, MaxConns: 8})
+	const sessions = 200
+	ledgers := make([]*ledger, sessions)
+	var group sync.WaitGroup
+	for i := range ledgers {
+		ledgers[i] = &ledger{t: t, store: store, ref: domain.SessionRef{Tenant: "t", Session: fmt.Sprint("s", i)}}
+		group.Go(func() {
+			ledgers[i].must(domain.CreateSession{At: at, Request: domaintest.Payload(`{}`)})
+			ledgers[i].must(ledgers[i].input("r"))
+		})
+	}
+	group.Wait()
+	if err := store.Processes().Register(t.Context(), "p", "here", time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 4 {
+		group.Go(func() {
+			mine := open(t, postgres.Config{URL: u, MaxConns: 1})
+			for n := i; n < sessions; n += 4 {
+				if _, err := mine.Do(t.Context(), ledgers[n].ref, domain.RequestCancel{At: at}); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	for claimed := 0; claimed < sessions && !t.Failed(); {
+		claims, err := store.Runs().Claim(t.Context(), ports.ClaimRequest{Process: "p", Max: 50})
+		if err != nil {
+			t.Fatal(err)
+		}
+		claimed += len(claims)
+	}
+	group.Wait()
+	for _, l := range ledgers {
+		if _, run, err := store.Sessions().Get(t.Context(), l.ref); err != nil || run == nil || run.CancelSeq == nil {
+			t.Errorf("session %s: run %+v, error %v", l.ref.Session, run, err)
+		}
+	}
+}
+
 // A claim and the burial of its process are ordered: whatever a process claimed before it was buried is found.
 func TestClaimsOfABuriedProcessAreFound(t *testing.T) {
 	u := migrated(t)

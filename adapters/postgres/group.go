@@ -86,24 +86,11 @@ func (g *group) attempt(ctx context.Context, conn *pgxpool.Conn) (sent bool, err
 
 // commit applies changes, all or none, and commits in one round trip. It takes the sessions' locks in their order, as
 // lockText does.
-func (g *group) commit(ctx context.Context, conn *pgxpool.Conn, changes []change) error {
+func (g *group) commit(ctx context.Context, conn *pgxpool.Conn, changes []change) (err error) {
 	ctx, cancel := committing(ctx)
 	defer cancel()
-	w := wholeWrite(changes)
-	batch := &pgx.Batch{}
-	if conn.Conn().PgConn().TxStatus() == 'I' {
-		batch.Queue("begin")
-	}
-	batch.Queue(w.text(), w.args()...).Query(func(rows pgx.Rows) error {
-		var ref domain.SessionRef
-		_, err := pgx.ForEachRow(rows, []any{&ref.Tenant, &ref.Session, &g.now}, func() error {
-			g.sessions[ref].applied = true
-			return nil
-		})
-		return err
-	})
-	batch.Queue("commit")
-	return conn.SendBatch(ctx, batch).Close()
+	g.now, err = commitAll(ctx, conn, changes, func(ref domain.SessionRef) { g.sessions[ref].applied = true })
+	return err
 }
 
 // guess decides on what the store knows of the sessions. It returns nothing unless that leads every command to a write
