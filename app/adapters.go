@@ -173,17 +173,20 @@ type runnerDeps struct {
 	Tools     []ports.Tools `group:"tools"`
 	Clock     ports.Clock
 	IDs       ports.IDs
+	Notifiers *fanout
 	Log       *zap.Logger
 }
 
 func newRunner(d runnerDeps) *runner.Runner {
-	return runner.New(runner.Deps{
+	r := runner.New(runner.Deps{
 		Ledger: d.Ledger, Runs: d.Runs, Processes: d.Processes, Wakeups: d.Wakeups, Partials: d.Partials,
 		Providers: d.Providers, Tools: d.Tools, Clock: d.Clock, IDs: d.IDs, Log: d.Log.Named("runner"),
 	}, runner.Config{
 		Address: d.Config.Listen, Workers: d.Config.Workers, LeaseTTL: d.Config.LeaseTTL, Heartbeat: d.Config.Heartbeat,
 		Budget: d.Config.Budget, MaxTurns: d.Config.MaxTurns, MaxBytes: d.Config.MaxPayload,
 	})
+	d.Notifiers.add(r)
+	return r
 }
 
 var apiModule = fx.Module("api", fx.Provide(newDrainer, newService, newStreams, newAuthenticator, newServer))

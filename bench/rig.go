@@ -15,6 +15,7 @@ import (
 	"github.com/keel-agent/keel/adapters/memory"
 	"github.com/keel-agent/keel/adapters/postgres"
 	"github.com/keel-agent/keel/adapters/sqlite"
+	"github.com/keel-agent/keel/app/runner"
 	"github.com/keel-agent/keel/domain"
 	"github.com/keel-agent/keel/ports"
 )
@@ -27,7 +28,17 @@ type rig struct {
 	processes ports.Processes
 	wakeups   ports.Wakeups // nil when the rig is quiet
 	process   string
+	told      *runners
 	close     func()
+}
+
+// runners hands every commit to the runner that is started on a rig, as a server does.
+type runners struct{ to atomic.Pointer[runner.Runner] }
+
+func (r *runners) Committed(c ports.Commit) {
+	if to := r.to.Load(); to != nil {
+		to.Committed(c)
+	}
 }
 
 // notifiers hands every commit to each.
@@ -48,12 +59,13 @@ func (b *bench) postgresRig(ctx context.Context, at string, also ...ports.Notifi
 	if err != nil {
 		return nil, err
 	}
-	r, err := b.quietPostgresRig(ctx, at, append(notifiers{across}, also...))
+	told := new(runners)
+	r, err := b.quietPostgresRig(ctx, at, append(notifiers{across, told}, also...))
 	if err != nil {
 		across.Close()
 		return nil, err
 	}
-	r.wakeups = across
+	r.wakeups, r.told = across, told
 	closeStore := r.close
 	r.close = func() { across.Close(); closeStore() }
 	return r, nil
@@ -75,23 +87,25 @@ func (b *bench) sqliteRig(ctx context.Context, also ...ports.Notifier) (*rig, er
 	if _, err := sqlite.Migrate(ctx, path); err != nil {
 		return nil, err
 	}
-	hub := new(bus.Hub)
-	s, err := sqlite.Open(ctx, sqlite.Config{Path: path, Notifier: append(notifiers{hub}, also...)})
+	hub, told := new(bus.Hub), new(runners)
+	s, err := sqlite.Open(ctx, sqlite.Config{Path: path, Notifier: append(notifiers{hub, told}, also...)})
 	if err != nil {
 		return nil, err
 	}
 	r := &rig{
-		ledger: s, sessions: s.Sessions(), runs: s.Runs(), processes: s.Processes(), wakeups: hub, process: newID(), close: s.Close,
+		ledger: s, sessions: s.Sessions(), runs: s.Runs(), processes: s.Processes(), wakeups: hub, process: newID(), told: told,
+		close: s.Close,
 	}
 	return r, r.register(ctx)
 }
 
 // memoryRig returns an empty store.
 func memoryRig(ctx context.Context, also ...ports.Notifier) (*rig, error) {
-	hub := new(bus.Hub)
-	s := memory.New(memory.Config{Notifier: append(notifiers{hub}, also...)})
+	hub, told := new(bus.Hub), new(runners)
+	s := memory.New(memory.Config{Notifier: append(notifiers{hub, told}, also...)})
 	r := &rig{
-		ledger: s, sessions: s.Sessions(), runs: s.Runs(), processes: s.Processes(), wakeups: hub, process: newID(), close: func() {},
+		ledger: s, sessions: s.Sessions(), runs: s.Runs(), processes: s.Processes(), wakeups: hub, process: newID(), told: told,
+		close: func() {},
 	}
 	return r, r.register(ctx)
 }

@@ -82,6 +82,9 @@ func (r *rig) startRunner(ctx context.Context, p ports.Provider, cfg runner.Conf
 		Ledger: r.ledger, Runs: r.runs, Processes: r.processes, Wakeups: r.wakeups, Partials: new(bus.Partials),
 		Providers: providers, Tools: []ports.Tools{stubTools{}}, Clock: clock{}, IDs: ids{}, Log: zap.NewNop(),
 	}, cfg)
+	if r.told != nil {
+		r.told.to.Store(run)
+	}
 	if err := run.Start(ctx); err != nil {
 		return nil, err
 	}

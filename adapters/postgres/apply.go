@@ -266,7 +266,7 @@ func commitAll(ctx context.Context, conn *pgxpool.Conn, changes []change, each f
 	w := wholeWrite(changes)
 	batch := &pgx.Batch{}
 	if conn.Conn().PgConn().TxStatus() == 'I' {
-		batch.Queue("begin")
+		batch.Queue(beginText)
 	}
 	batch.Queue(w.text(), w.args()...).Query(func(rows pgx.Rows) error {
 		var ref domain.SessionRef

@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/keel-agent/keel/domain"
+	"github.com/keel-agent/keel/ports"
 )
 
 // cacheEvents bounds the cache: the events that all transcripts in it hold.
@@ -37,10 +38,46 @@ func (c *cache) take(ref domain.SessionRef) *domain.Transcript {
 	return c.remove(e).t
 }
 
+// maxFollowed bounds the payload of an event that is applied on the way of its commit.
+const maxFollowed = 64 << 10
+
+// follow applies what was committed to the transcript of its session, if that is here, and begins one with a session's
+// first event when a run was queued for it. A commit that does not come next is left to be read.
+func (c *cache) follow(commit ports.Commit) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e := c.find[commit.Ref]
+	begins := e == nil && commit.Wake.Queue
+	if len(commit.Events) == 0 || e == nil && !begins {
+		return
+	}
+	t := domain.NewTranscript()
+	if e != nil {
+		t = e.Value.(*cached).t
+	}
+	before := t.Head()
+	for _, ev := range commit.Events {
+		if ev.Seq != t.Head()+1 || len(ev.Payload.String()) > maxFollowed {
+			break
+		}
+		if t.Apply(ev) != nil {
+			break // the attempt that reads it reports it
+		}
+	}
+	if t.Head() > before {
+		c.keep(commit.Ref, t)
+	}
+}
+
 // put keeps a transcript. The one that was put longest ago makes room when there is none.
 func (c *cache) put(ref domain.SessionRef, t *domain.Transcript) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.keep(ref, t)
+}
+
+// keep needs the lock.
+func (c *cache) keep(ref domain.SessionRef, t *domain.Transcript) {
 	if c.find == nil {
 		c.find = map[domain.SessionRef]*list.Element{}
 	}

@@ -6,6 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/keel-agent/keel/domain"
+	"github.com/keel-agent/keel/domain/domaintest"
+	"github.com/keel-agent/keel/ports"
 )
 
 // The cache counts what its transcripts hold, not what was summarised.
@@ -30,4 +32,26 @@ func TestCacheCountsWhatIsHeld(t *testing.T) {
 	require.Equal(t, 2, c.events, "the summary and the answer")
 	c.put(b, tr)
 	require.Equal(t, 2, c.events)
+}
+
+// What a process commits goes into the transcripts that are there, and begins that of a new session.
+func TestCacheFollowsCommits(t *testing.T) {
+	var c cache
+	ref := domain.SessionRef{Tenant: "t", Session: "s"}
+	commit := func(seqs ...domain.Seq) ports.Commit {
+		commit := ports.Commit{Ref: ref, Wake: domain.Wake{Queue: true}}
+		for _, seq := range seqs {
+			commit.Events = append(commit.Events, domain.Event{Seq: seq, Kind: domain.UserMessage, Payload: domaintest.User("r", "hello")})
+		}
+		return commit
+	}
+	c.follow(commit(2))
+	require.Zero(t, c.order.Len(), "an event in the middle begins nothing")
+	c.follow(commit(1, 2))
+	c.follow(commit(3))
+	c.follow(commit(3))
+	c.follow(commit(5))
+	require.Equal(t, 3, c.events)
+	require.EqualValues(t, 3, c.take(ref).Head())
+	require.Zero(t, c.events)
 }

@@ -33,7 +33,22 @@ type world struct {
 	tools    *testTools
 	ids      *counter
 	ref      domain.SessionRef
-	nodes    []*node
+
+	mu    sync.Mutex
+	nodes []*node
+}
+
+func (w *world) join(n *node) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.nodes = append(w.nodes, n)
+}
+
+// hears says whether n is told of commits from now on.
+func (w *world) hears(n *node, hears bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	n.deaf = !hears
 }
 
 // stopAll ends what a test left running; synctest wants no goroutine to outlive its bubble.
@@ -56,13 +71,26 @@ func play(t *testing.T, f func(w *world)) {
 	synctest.Test(t, func(t *testing.T) {
 		hub := new(bus.Hub)
 		w := &world{
-			t: t, hub: hub, store: memory.New(memory.Config{Now: time.Now, Notifier: hub}), partials: new(bus.Partials),
+			t: t, hub: hub, partials: new(bus.Partials),
 			provider: &scripted{}, tools: newTestTools(), ids: &counter{}, ref: domain.SessionRef{Tenant: "default", Session: "s1"},
 		}
+		w.store = memory.New(memory.Config{Now: time.Now, Notifier: w})
 		w.create()
 		defer w.stopAll()
 		f(w)
 	})
+}
+
+// Committed implements ports.Notifier: every process hears of every commit at once, unless it is deaf.
+func (w *world) Committed(c ports.Commit) {
+	defer w.hub.Committed(c)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, n := range w.nodes {
+		if !n.deaf {
+			n.Runner.Committed(c)
+		}
+	}
 }
 
 func (w *world) create() {
@@ -105,6 +133,7 @@ type node struct {
 	*runner.Runner
 	w    *world
 	line *line
+	deaf bool // it is told of no commit, as of those of other processes
 }
 
 // start starts a process; opts change its configuration.
@@ -126,8 +155,8 @@ func (w *world) start(opts ...func(*runner.Config)) *node {
 		Wakeups: w.hub, Partials: w.partials, Providers: providers, Tools: []ports.Tools{w.tools},
 		Clock: clock{}, IDs: w.ids, Log: log,
 	}, cfg)}
+	w.join(n)
 	require.NoError(w.t, n.Start(context.Background()))
-	w.nodes = append(w.nodes, n)
 	synctest.Wait()
 	return n
 }

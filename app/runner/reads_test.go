@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -11,14 +12,62 @@ import (
 	"github.com/keel-agent/keel/domain"
 )
 
-func TestARunReadsItsInputAndNothingElse(t *testing.T) {
+func TestARunReadsNothingThatItsProcessCommitted(t *testing.T) {
 	play(t, func(w *world) {
 		w.script(calls("count"), text("one"), text("two"))
 		n := w.start()
 		w.say("a")
 		w.settled()
+		require.Equal(t, tally{commands: 4}, n.line.count())
+		w.say("b")
+		w.settled()
+		require.Equal(t, tally{commands: 2}, n.line.count())
+		require.Contains(t, fmt.Sprint(w.provider.requests[2].Messages), "one")
+	})
+}
+
+func TestARunReadsItsInputAndNothingElse(t *testing.T) {
+	play(t, func(w *world) {
+		w.script(calls("count"), text("one"), text("two"))
+		n := w.start()
+		w.hears(n, false)
+		w.say("a")
+		w.settled()
 		require.Equal(t, tally{commands: 4, pages: 1}, n.line.count())
 		w.say("b") // the transcript is at hand; only the input is new
+		w.settled()
+		require.Equal(t, tally{commands: 2, pages: 1}, n.line.count())
+	})
+}
+
+func TestARunReadsWhatItsProcessDidNotHearOf(t *testing.T) {
+	play(t, func(w *world) {
+		w.script(text("one"), slowly(time.Second, text("two")), text("three"))
+		n := w.start()
+		w.say("a")
+		w.settled()
+		w.hears(n, false)
+		w.say("b")
+		synctest.Wait()
+		require.Equal(t, 1, n.line.eventsRead())
+		w.hears(n, true)
+		w.say("c") // the turn is going on, so the transcript is not there to follow
+		w.settled()
+		require.Equal(t, 4, n.line.eventsRead())
+		w.expect(
+			"1 user queue a", "2 assistant [1] end_turn: one", "3 finished done turns=1 end_turn",
+			"4 user queue b", "5 user queue c", "6 assistant [4] end_turn: two", "7 finished done turns=1 end_turn",
+			"8 assistant [5] end_turn: three", "9 finished done turns=1 end_turn",
+		)
+		require.Len(t, w.provider.requests[2].Messages, 5)
+	})
+}
+
+func TestALargeInputIsLeftToBeRead(t *testing.T) {
+	play(t, func(w *world) {
+		w.script(text("one"))
+		n := w.start()
+		w.say("a", `"extra":"`+strings.Repeat("x", 70_000)+`"`)
 		w.settled()
 		require.Equal(t, tally{commands: 2, pages: 1}, n.line.count())
 	})
@@ -30,7 +79,7 @@ func TestASettlementOfManyTurnsReadsNothing(t *testing.T) {
 		n := w.start()
 		w.say("a")
 		w.settled()
-		require.Equal(t, tally{commands: 7, pages: 1}, n.line.count())
+		require.Equal(t, tally{commands: 7}, n.line.count())
 	})
 }
 
@@ -51,7 +100,7 @@ func TestARunThatWaitedLooksAgain(t *testing.T) {
 			"5 assistant [1 4] end_turn: one",
 			"6 finished done turns=2 end_turn",
 		)
-		require.Equal(t, tally{commands: 4, pages: 2, runs: 1}, n.line.count())
+		require.Equal(t, tally{commands: 4, pages: 1, runs: 1}, n.line.count())
 	})
 }
 

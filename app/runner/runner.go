@@ -112,6 +112,9 @@ func (r *Runner) Start(ctx context.Context) error {
 	return nil
 }
 
+// Committed implements ports.Notifier: an attempt that begins need not read what this process itself committed.
+func (r *Runner) Committed(c ports.Commit) { r.cache.follow(c) }
+
 // Drain stops claiming, lets the attempts end until ctx is done, hands back those that have not ended by then, and
 // deregisters the process. It returns when nothing of the Runner runs any more.
 func (r *Runner) Drain(ctx context.Context) error {
