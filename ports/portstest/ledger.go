@@ -40,6 +40,7 @@ func TestLedger(t *testing.T, open Open) {
 		{"fenced after each end", fencedAfterEnd},
 		{"another session's run", anothersRun},
 		{"retry of an owner's event", retryOfOwnerEvent},
+		{"replies tell of the session", repliesTell},
 		{"calls", calls},
 		{"calls start", callsStart},
 		{"compaction", compaction},

@@ -158,6 +158,38 @@ func fencedAfterEnd(e *env) {
 	}
 }
 
+// repliesTell: each reply to a worker says how the session stood after the command, with all that others had committed
+// before it. A worker that got it need not look.
+func repliesTell(e *env) {
+	w := e.started()
+	told := func(out domain.Outcome, head domain.Seq, open, unanswered int) {
+		e.Helper()
+		require.Equal(e, head, out.Session.HeadSeq)
+		require.Equal(e, open, out.Session.OpenCalls)
+		require.Len(e, out.Session.Unanswered, unanswered)
+		require.Equal(e, w.run, out.Run.ID)
+	}
+	edge := e // another process, if the store can have one
+	if e.Reopen != nil {
+		edge = newEnv(e.T, e.Reopen(e.T))
+		edge.n.Store(1000)
+	}
+	first := w.calling([]domain.Seq{1}, w.id("a"), w.id("b"))
+	told(w.ok(first), 2, 2, 0)
+	edge.do(w.ref, edge.guide("hold on"))
+	told(w.ok(first), 3, 2, 1) // again
+	m, err := domain.ParseAssistant(first.Payload)
+	require.NoError(e, err)
+	result := w.result(m.CallIDs()[0])
+	told(w.ok(result), 4, 1, 1)
+	edge.submit(w.ref)
+	told(w.ok(w.result(m.CallIDs()[1])), 6, 0, 2)
+	edge.do(w.ref, domain.RequestCancel{At: w.at(), Run: w.run})
+	out := w.ok(result) // again
+	told(out, 6, 0, 2)
+	require.NotNil(e, out.Run.CancelSeq)
+}
+
 // anothersRun: a worker that owns two sessions at equal epochs cannot write to one in the name of the other's run.
 func anothersRun(e *env) {
 	process := e.process()
