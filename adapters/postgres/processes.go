@@ -46,8 +46,7 @@ WITH beat AS (
 )
 SELECT coalesce(r.tenant_id, ''), coalesce(r.session_id, ''), coalesce(r.run_id, ''), coalesce(r.epoch, 0),
        r.cancel_seq IS NOT NULL, coalesce(r.pending_input, false)
-FROM beat AS b LEFT JOIN runs AS r ON r.owner = b.process_id AND r.status = 'running'
-ORDER BY r.run_id`
+FROM beat AS b LEFT JOIN runs AS r ON r.owner = b.process_id AND r.status = 'running'`
 
 // Renew implements ports.Processes. Repeating it is harmless, so a lost reply is answered by another renewal.
 func (p processes) Renew(ctx context.Context, id string, ttl time.Duration) ([]ports.Owned, error) {
