@@ -52,7 +52,7 @@ type told struct {
 
 // freshFor is how long after a command was sent its reply stands for a look at the session. Of what others commit
 // meanwhile a cancel comes by its wake-up, and a guide is seen at the next boundary.
-const freshFor = 100 * time.Millisecond
+const freshFor = 250 * time.Millisecond
 
 func (t told) fresh() bool { return time.Since(t.asked) < freshFor }
 

@@ -89,7 +89,7 @@ func TestARunThatWaitedLooksAgain(t *testing.T) {
 		n := w.start()
 		n.line.after = nthOf[domain.AppendToolResult](1, func() { // its reply is slow
 			w.guide("late")
-			time.Sleep(200 * time.Millisecond)
+			time.Sleep(300 * time.Millisecond)
 		})
 		w.say("a")
 		w.expect(
