@@ -51,6 +51,16 @@ func fateOf(err error, closed bool) fate {
 	return final
 }
 
+// fateOfAcquire is fateOf for a pool that gave no connection. That all it had were dead is an error without a name.
+func fateOfAcquire(ctx context.Context, err error) fate {
+	f := fateOf(err, false)
+	var server *pgconn.PgError
+	if f == final && ctx.Err() == nil && !errors.As(err, &server) && !errors.Is(err, puddle.ErrClosedPool) {
+		return unreachable
+	}
+	return f
+}
+
 // fateOfCode reads an SQLSTATE.
 func fateOfCode(code string) fate {
 	switch code {

@@ -184,9 +184,8 @@ func TestListsGoByIndex(t *testing.T) {
 		t.Fatal(err)
 	}
 	seen := &asked{}
-	db := bun.NewDB(stdlib.OpenDB(*conn.Config()), pgdialect.New())
+	db := bun.NewDB(stdlib.OpenDB(*conn.Config()), pgdialect.New()).WithQueryHook(seen)
 	t.Cleanup(func() { _ = db.Close() })
-	db.AddQueryHook(seen)
 	for name, q := range map[string]ports.SessionQuery{
 		"all":            {Tenant: "t", Limit: 10},
 		"after a cursor": {Tenant: "t", Limit: 10, Before: &ports.SessionCursor{CreatedAtMS: 5, Session: "s"}},

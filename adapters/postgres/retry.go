@@ -87,7 +87,7 @@ func (s *Store) briefly(ctx context.Context, try func(ctx context.Context) (bool
 func (s *Store) once(ctx context.Context, op attempt) (sent bool, f fate, err error) {
 	conn, err := s.pool.Acquire(ctx)
 	if err != nil {
-		return false, fateOf(err, false), err
+		return false, fateOfAcquire(ctx, err), err
 	}
 	defer conn.Release()
 	if sent, err = op(ctx, conn); err != nil {
