@@ -6,7 +6,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/keel-agent/keel/domain"
-	"github.com/keel-agent/keel/domain/domaintest"
 	"github.com/keel-agent/keel/ports"
 )
 
@@ -41,7 +40,7 @@ func TestCacheFollowsCommits(t *testing.T) {
 	commit := func(seqs ...domain.Seq) ports.Commit {
 		commit := ports.Commit{Ref: ref, Wake: domain.Wake{Queue: true}}
 		for _, seq := range seqs {
-			commit.Events = append(commit.Events, domain.Event{Seq: seq, Kind: domain.UserMessage, Payload: domaintest.User("r", "hello")})
+			commit.Events = append(commit.Events, domain.Event{Seq: seq, Kind: domain.UserMessage, Payload: domain.StoredPayload(`{}`)})
 		}
 		return commit
 	}
