@@ -3,6 +3,7 @@ package app
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"time"
@@ -66,19 +67,28 @@ func openMemory(f *fanout) store {
 
 const openTimeout = time.Minute
 
-func openSQLite(c Config, f *fanout, lc fx.Lifecycle, log *zap.Logger) (store, error) {
+// opening says how long a store may be waited for that another process serves, and who is told of the waiting.
+type opening struct {
+	ctx     context.Context
+	wait    time.Duration
+	waiting func() // may be nil
+}
+
+func openSQLite(c Config, o opening, f *fanout, lc fx.Lifecycle, log *zap.Logger) (store, error) {
 	_, path, err := c.storeScheme()
 	if err != nil {
 		return store{}, err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), openTimeout)
-	defer cancel()
-	if _, err := sqlite.Migrate(ctx, path); err != nil {
-		return store{}, err
-	}
 	hub := new(bus.Hub)
 	f.add(hub)
-	s, err := sqlite.Open(ctx, sqlite.Config{Path: path, Notifier: f, Logger: log.Named("sqlite")})
+	s, err := unlocked(o, log, func(ctx context.Context) (*sqlite.Store, error) {
+		ctx, cancel := context.WithTimeout(ctx, openTimeout)
+		defer cancel()
+		if _, err := sqlite.Migrate(ctx, path); err != nil {
+			return nil, err
+		}
+		return sqlite.Open(ctx, sqlite.Config{Path: path, Notifier: f, Logger: log.Named("sqlite")})
+	})
 	if err != nil {
 		return store{}, err
 	}
@@ -86,6 +96,38 @@ func openSQLite(c Config, f *fanout, lc fx.Lifecycle, log *zap.Logger) (store, e
 	return store{
 		Ledger: s, Sessions: s.Sessions(), Runs: s.Runs(), Processes: s.Processes(), Wakeups: hub, Partials: new(bus.Partials),
 	}, nil
+}
+
+// errInterrupted is returned when waiting for the store was ended from outside.
+var errInterrupted = errors.New("interrupted while another process serves the store")
+
+// lockPoll is the time between two looks at a lock.
+const lockPoll = 20 * time.Millisecond
+
+// unlocked calls open until no other process serves the database.
+func unlocked(o opening, log *zap.Logger, open func(context.Context) (*sqlite.Store, error)) (*sqlite.Store, error) {
+	var tried time.Time
+	for {
+		s, err := open(o.ctx)
+		first := tried.IsZero()
+		if first {
+			tried = time.Now()
+		}
+		if !errors.Is(err, sqlite.ErrLocked) || time.Since(tried) >= o.wait {
+			return s, err
+		}
+		if first {
+			log.Info("another process serves the store, waiting", zap.Duration("at most", o.wait))
+			if o.waiting != nil {
+				o.waiting()
+			}
+		}
+		select {
+		case <-time.After(lockPoll):
+		case <-o.ctx.Done():
+			return nil, errInterrupted
+		}
+	}
 }
 
 func openPostgres(c Config, f *fanout, lc fx.Lifecycle, log *zap.Logger) (store, error) {
@@ -189,7 +231,7 @@ func newRunner(d runnerDeps) *runner.Runner {
 	return r
 }
 
-var apiModule = fx.Module("api", fx.Provide(newDrainer, newService, newStreams, newAuthenticator, newServer))
+var apiModule = fx.Module("api", fx.Provide(newService, newStreams, newAuthenticator, newServer))
 
 func newService(c Config, l ports.Ledger, s ports.Sessions, r ports.Runs, clock ports.Clock, ids ports.IDs) *service.Service {
 	return service.New(service.Deps{
@@ -213,6 +255,7 @@ type streamDeps struct {
 	Wakeups   ports.Wakeups
 	Partials  ports.Partials
 	Drainer   *drainer
+	IDs       ports.IDs
 	Notifiers *fanout
 	Lifecycle fx.Lifecycle
 	Log       *zap.Logger
@@ -224,7 +267,9 @@ func newStreams(d streamDeps) *sse.Handler {
 	})
 	d.Notifiers.add(hub)
 	d.Lifecycle.Append(fx.StopHook(hub.Close))
-	return sse.New(sse.Config{Source: hub, Partials: d.Partials, Drain: d.Drainer.streams, Log: d.Log})
+	return sse.New(sse.Config{
+		Source: hub, Partials: d.Partials, Draining: d.Drainer.ready, Drain: d.Drainer.streams, Jitter: d.IDs.Jitter, Log: d.Log,
+	})
 }
 
 func newAuthenticator(c Config) (httpapi.Authenticator, error) { return c.authenticator() }

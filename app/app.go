@@ -2,27 +2,26 @@ package app
 
 import (
 	"context"
-	"errors"
-	"os"
-	"os/signal"
-	"syscall"
 	"time"
 
-	"go.uber.org/dig"
 	"go.uber.org/fx"
 	"go.uber.org/fx/fxevent"
 	"go.uber.org/zap"
 )
 
-// New returns the application that serves c. Start it with Run, which ends at SIGINT or SIGTERM after a drain.
+// New returns the application that serves c. Start and Stop it; Serve does so for a whole process.
 func New(c Config, log *zap.Logger) *fx.App {
 	return fx.New(Options(c, log))
 }
 
 // Options is the whole object graph of a server.
 func Options(c Config, log *zap.Logger) fx.Option {
+	return options(c, log, new(socket), newDrainer(), opening{ctx: context.Background()})
+}
+
+func options(c Config, log *zap.Logger, s *socket, d *drainer, o opening) fx.Option {
 	return fx.Options(
-		parts(c, log),
+		parts(c, log, s, d, o),
 		fx.WithLogger(func(l *zap.Logger) fxevent.Logger { return quietEvents{l.Named("fx")} }),
 		fx.StopTimeout(c.drainGrace()+stopMargin),
 		fx.Invoke(func(*server) {}),
@@ -30,9 +29,9 @@ func Options(c Config, log *zap.Logger) fx.Option {
 }
 
 // parts is everything that can be built, with nothing that asks for it.
-func parts(c Config, log *zap.Logger) fx.Option {
+func parts(c Config, log *zap.Logger, s *socket, d *drainer, o opening) fx.Option {
 	return fx.Options(
-		fx.Supply(c, log), systemModule, storeModule(c), providersModule, toolsModule, runnerModule, apiModule,
+		fx.Supply(c, log, s, d, o), systemModule, storeModule(c), providersModule, toolsModule, runnerModule, apiModule,
 	)
 }
 
@@ -62,37 +61,9 @@ func (q quietEvents) LogEvent(e fxevent.Event) {
 	}
 }
 
-// RunToEnd starts a, waits for SIGINT, SIGTERM or a failure, and stops it. It returns nil after an orderly end. A signal
-// that comes while it starts is not lost either.
-func RunToEnd(a *fx.App) error {
-	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-	defer signal.Stop(signals)
-	start, cancel := context.WithTimeout(context.Background(), a.StartTimeout())
-	defer cancel()
-	if err := a.Start(start); err != nil {
-		return dig.RootCause(err)
-	}
-	exitCode := 0
-	select {
-	case <-signals:
-	case end := <-a.Wait():
-		exitCode = end.ExitCode
-	}
-	stop, cancelStop := context.WithTimeout(context.Background(), a.StopTimeout())
-	defer cancelStop()
-	if err := a.Stop(stop); err != nil {
-		return err
-	}
-	if exitCode != 0 {
-		return errors.New("the server failed; the log says why")
-	}
-	return nil
-}
-
 // Graph returns the object graph of a server in DOT. Nothing is opened or started.
 func Graph(c Config) (string, error) {
 	var dot fx.DotGraph
-	a := fx.New(parts(c, zap.NewNop()), fx.NopLogger, fx.Populate(&dot))
+	a := fx.New(parts(c, zap.NewNop(), new(socket), newDrainer(), opening{}), fx.NopLogger, fx.Populate(&dot))
 	return string(dot), a.Err()
 }

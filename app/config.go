@@ -18,6 +18,7 @@ const Version = "0.1.0"
 // --help` names.
 type Config struct {
 	Listen       string   // host:port
+	ReusePort    bool     // share Listen with other processes
 	Store        string   // sqlite:PATH, postgres://… or memory:
 	Bus          string   // nats://…, between processes on one Postgres; its own notifications when empty
 	BusCreds     string   // file with the credentials of a NATS user
@@ -28,7 +29,8 @@ type Config struct {
 	TokenFile    string   // of --auth token; beside the store when empty
 	AllowedHosts []string // Host names accepted beside the loopback ones
 
-	DirectURL           string // leads to Postgres itself where Store goes through a pooler
+	DirectURL           string        // leads to Postgres itself where Store goes through a pooler
+	StoreWait           time.Duration // for another process to free an SQLite store
 	AllowUnsafePostgres bool
 	MaxConns            int
 	MaxPayload          int // bytes
@@ -151,6 +153,7 @@ func (c Config) Validate() error {
 		{"--workers", int64(c.Workers)}, {"--attempts", int64(c.Budget)}, {"--max-turns", int64(c.MaxTurns)},
 		{"--max-payload", int64(c.MaxPayload)}, {"--max-conns", int64(c.MaxConns)}, {"--lease-ttl", int64(c.LeaseTTL)},
 		{"--heartbeat", int64(c.Heartbeat)}, {"--drain-grace", int64(c.DrainGrace)}, {"--idle-limit", int64(c.IdleLimit)},
+		{"--store-wait", int64(c.StoreWait)},
 	} {
 		if n.value < 0 {
 			return fmt.Errorf("%s must not be negative", n.flag)

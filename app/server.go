@@ -3,7 +3,7 @@ package app
 import (
 	"context"
 	"errors"
-	"fmt"
+	"net"
 	"net/http"
 	"time"
 
@@ -17,22 +17,18 @@ import (
 	"github.com/keel-agent/keel/ports"
 )
 
-// drainer holds the two signals of an orderly end: ready is closed at once, streams after the attempts ended.
-type drainer struct {
-	ready   chan struct{}
-	streams chan struct{}
-}
-
-func newDrainer() *drainer { return &drainer{ready: make(chan struct{}), streams: make(chan struct{})} }
-
 // server listens, and ends in order: not ready, attempts, streams, requests.
 type server struct {
 	cfg    Config
 	log    *zap.Logger
 	drain  *drainer
+	socket *socket
 	runner *runner.Runner
 	http   *http.Server
 	failed fx.Shutdowner
+
+	listener net.Listener
+	conns    openConns
 }
 
 type serverDeps struct {
@@ -45,6 +41,7 @@ type serverDeps struct {
 	Auth      httpapi.Authenticator
 	IDs       ports.IDs
 	Drainer   *drainer
+	Socket    *socket
 	Runner    *runner.Runner
 	Lifecycle fx.Lifecycle
 	Shutdown  fx.Shutdowner
@@ -56,43 +53,60 @@ func newServer(d serverDeps) *server {
 		AllowedHosts: d.Config.allowedHosts(), MaxBody: d.Config.maxBody(), Draining: d.Drainer.ready,
 	})
 	s := &server{
-		cfg: d.Config, log: d.Log, drain: d.Drainer, runner: d.Runner, failed: d.Shutdown,
+		cfg: d.Config, log: d.Log, drain: d.Drainer, socket: d.Socket, runner: d.Runner, failed: d.Shutdown,
 		http: &http.Server{
-			Handler: handler, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
+			Handler:           d.Drainer.lastOnes(handler),
+			ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
 			ErrorLog: zap.NewStdLog(d.Log.Named("http")),
 		},
 	}
+	s.http.ConnState = s.conns.note
 	d.Lifecycle.Append(fx.Hook{OnStart: s.start, OnStop: s.stop})
 	return s
 }
 
 func (s *server) start(ctx context.Context) error {
-	l, err := httpapi.Listen(ctx, s.cfg.Listen)
+	l, err := s.socket.listen(ctx, s.cfg)
 	if err != nil {
-		return fmt.Errorf("--listen %s: %w", s.cfg.Listen, err)
+		return err
 	}
 	if err := s.runner.Start(ctx); err != nil {
 		return errors.Join(err, l.Close())
 	}
-	go func() {
-		if err := s.http.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-			s.log.Error("the listener failed", zap.Error(err))
-			_ = s.failed.Shutdown(fx.ExitCode(1))
-		}
-	}()
+	s.listener = l
+	go s.serve(l)
 	s.cfg.announce(l.Addr())
 	return nil
 }
 
-// stop drains. The store is closed after it, by the hook of its own module.
+func (s *server) serve(l net.Listener) {
+	err := s.http.Serve(l)
+	if s.drain.draining() { // it was closed on purpose
+		return
+	}
+	s.log.Error("the listener failed", zap.Error(err))
+	_ = s.failed.Shutdown(fx.ExitCode(1))
+}
+
+// stop drains. Until attempts and streams have ended, connections are accepted unless a successor does so already. The
+// store is closed after it, by the hook of its own module.
 func (s *server) stop(ctx context.Context) error {
 	s.log.Info("draining", zap.Duration("grace", s.cfg.drainGrace()))
 	close(s.drain.ready)
-	attempts, cancel := context.WithTimeout(ctx, s.cfg.drainGrace())
-	defer cancel()
+	if s.drain.successor == serving {
+		_ = s.listener.Close()
+	}
+	attempts, cancelAttempts := s.drain.patiently(ctx, s.cfg.drainGrace(), 0)
+	defer cancelAttempts()
 	err := s.runner.Drain(attempts)
 	close(s.drain.streams)
-	requests, cancelRequests := context.WithTimeout(ctx, stopMargin/2)
+	lasts, cancelLasts := s.drain.patiently(ctx, lingering, 0)
+	defer cancelLasts()
+	s.conns.linger(lasts)
+	if s.drain.successor == none {
+		s.socket.close()
+	}
+	requests, cancelRequests := s.drain.patiently(ctx, stopMargin/2, hurryLimit)
 	defer cancelRequests()
 	err = errors.Join(err, s.shutdown(requests))
 	s.log.Info("drained")
@@ -103,6 +117,9 @@ func (s *server) stop(ctx context.Context) error {
 // that dawdles may not decide how it ends.
 func (s *server) shutdown(ctx context.Context) error {
 	err := s.http.Shutdown(ctx)
+	if errors.Is(err, net.ErrClosed) { // the listener was closed before
+		err = nil
+	}
 	if err == nil || ctx.Err() == nil {
 		return err
 	}

@@ -9,8 +9,23 @@ import (
 )
 
 func TestAcceptedConnectionsHaveTheLimit(t *testing.T) {
-	l, err := Listen(t.Context(), "127.0.0.1:0")
+	made, err := Listen(t.Context(), "127.0.0.1:0", false)
 	require.NoError(t, err)
+	requireLimit(t, made)
+	var plain net.ListenConfig
+	plain.SetMultipathTCP(false)
+	adopted, err := plain.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	require.NoError(t, Adopt(adopted.(*net.TCPListener)))
+	requireLimit(t, adopted)
+	multipath, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	require.NoError(t, Adopt(multipath.(*net.TCPListener)))
+	require.NoError(t, multipath.Close())
+}
+
+func requireLimit(t *testing.T, l net.Listener) {
+	t.Helper()
 	defer l.Close()
 	client, err := net.Dial("tcp", l.Addr().String())
 	require.NoError(t, err)
@@ -25,4 +40,17 @@ func TestAcceptedConnectionsHaveTheLimit(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, 15000, got)
 	}))
+}
+
+func TestPortsAreSharedOnlyWhenAsked(t *testing.T) {
+	for _, share := range []bool{true, false} {
+		first, err := Listen(t.Context(), "127.0.0.1:0", share)
+		require.NoError(t, err)
+		second, err := Listen(t.Context(), first.Addr().String(), share)
+		require.Equal(t, share, err == nil, err)
+		require.NoError(t, first.Close())
+		if share {
+			require.NoError(t, second.Close())
+		}
+	}
 }

@@ -2,6 +2,8 @@
 
 package httpapi
 
-import "syscall"
+import "errors"
 
-func limitUnacknowledged(_, _ string, _ syscall.RawConn) error { return nil }
+func limitUnacknowledged(int) error { return nil }
+
+func sharePort(int) error { return errors.New("sharing a port needs Linux") }

@@ -2,7 +2,9 @@ package sse
 
 import (
 	"bytes"
+	"fmt"
 	"strconv"
+	"time"
 
 	"github.com/keel-agent/keel/domain"
 )
@@ -15,11 +17,12 @@ type Frame struct {
 	Generation string // of an assistant.message: its generation id
 }
 
-// Fixed frames.
-const (
-	keepAliveFrame = ": keep-alive\n\n"
-	drainFrame     = "event: drain\ndata: {\"retry_after_ms\":3000}\n\n"
-)
+const keepAliveFrame = ": keep-alive\n\n"
+
+// drainFrame returns the last frame of a stream, which says when to connect again.
+func drainFrame(retryAfter time.Duration) []byte {
+	return fmt.Appendf(nil, "event: drain\ndata: {\"retry_after_ms\":%d}\n\n", retryAfter.Milliseconds())
+}
 
 // appendEventFrame appends the frame of event number seq, whose JSON is data.
 func appendEventFrame(dst []byte, seq domain.Seq, data []byte) []byte {

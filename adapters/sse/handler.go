@@ -16,7 +16,9 @@ import (
 type Config struct {
 	Source   Source
 	Partials ports.Partials  // nil: streams have no partials
-	Drain    <-chan struct{} // closed when streams are to end, after the attempts of this process ended; nil: never
+	Draining <-chan struct{} // closed when the process begins to drain: streams that open from then on end at once; nil: never
+	Drain    <-chan struct{} // closed when all streams are to end, after the attempts of this process ended; nil: never
+	Jitter   func() float64  // in [0,1), spreads the clients' return after a drain; nil: no spread
 	Log      *zap.Logger     // nil: no log
 
 	KeepAlive    time.Duration // silence before a comment; 15 s
@@ -88,6 +90,7 @@ func (s *stream) serve(r *http.Request, ref domain.SessionRef, wantPartials bool
 }
 
 func (s *stream) run(ctx context.Context, partials <-chan ports.Partial) error {
+	drain := s.cfg.endOfNew()
 	if err := s.catchUp(ctx); err != nil {
 		return err
 	}
@@ -98,7 +101,7 @@ func (s *stream) run(ctx context.Context, partials <-chan ports.Partial) error {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-s.cfg.Drain:
+		case <-drain:
 			return s.drain(ctx)
 		case p := <-partials:
 			err = s.partial(p, partials)
@@ -110,6 +113,16 @@ func (s *stream) run(ctx context.Context, partials <-chan ports.Partial) error {
 		if err != nil {
 			return err
 		}
+	}
+}
+
+// endOfNew returns what ends a stream that opens now.
+func (c *Config) endOfNew() <-chan struct{} {
+	select {
+	case <-c.Draining:
+		return c.Draining
+	default:
+		return c.Drain
 	}
 }
 
@@ -183,5 +196,16 @@ func (s *stream) drain(ctx context.Context) error {
 	if err := s.catchUp(ctx); err != nil {
 		return err
 	}
-	return s.out.send([]byte(drainFrame))
+	return s.out.send(drainFrame(s.cfg.retryAfter()))
+}
+
+// meanRetry is how long clients wait, on average, before they connect again after a drain.
+const meanRetry = 3 * time.Second
+
+// retryAfter spreads the return of clients over half to one and a half times the mean.
+func (c *Config) retryAfter() time.Duration {
+	if c.Jitter == nil {
+		return meanRetry
+	}
+	return meanRetry/2 + time.Duration(c.Jitter()*float64(meanRetry))
 }

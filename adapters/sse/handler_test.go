@@ -165,6 +165,44 @@ func TestDrainSendsWhatIsCommitted(t *testing.T) {
 	})
 }
 
+// While attempts still end, streams that were open go on; one that opens gets what is committed and leaves at once.
+func TestStreamsThatOpenDuringADrain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLedger()
+		l.commit(1, 3)
+		draining, drain := make(chan struct{}), make(chan struct{})
+		s := serve(t, sse.New(sse.Config{Source: l.newHub(t), Draining: draining, Drain: drain}), 0)
+		_, before := s.open("")
+		expect(t, before, event(1, 3))
+		close(draining)
+		_, during := s.open("")
+		expect(t, during, event(1, 3)+drained)
+		_, err := during.ReadByte()
+		require.Equal(t, io.EOF, err)
+		s.over()
+		l.commit(1, 3)
+		l.wake <- struct{}{}
+		expect(t, before, event(2, 3))
+		close(drain)
+		expect(t, before, drained)
+		s.over()
+	})
+}
+
+func TestTheReturnAfterADrainIsSpread(t *testing.T) {
+	for jitter, want := range map[float64]string{0: "1500", 0.5: "3000", 0.999: "4497"} {
+		synctest.Test(t, func(t *testing.T) {
+			l := newLedger()
+			drain := make(chan struct{})
+			close(drain)
+			s := serve(t, sse.New(sse.Config{Source: l.newHub(t), Drain: drain, Jitter: func() float64 { return jitter }}), 0)
+			_, body := s.open("")
+			expect(t, body, "event: drain\ndata: {\"retry_after_ms\":"+want+"}\n\n")
+			s.over()
+		})
+	}
+}
+
 func TestPartialsAreFiltered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLedger()

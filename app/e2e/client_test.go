@@ -39,6 +39,13 @@ func (a answer) field(t *testing.T, path ...string) string {
 	return fmt.Sprint(v)
 }
 
+// into decodes a page of the API.
+func (a answer) into(t *testing.T, v any) {
+	t.Helper()
+	require.Equal(t, http.StatusOK, a.status, a.body)
+	require.NoError(t, json.Unmarshal([]byte(a.body), v))
+}
+
 func (p *process) call(method, path, body string) answer {
 	p.t.Helper()
 	a, err := p.try(method, path, body)

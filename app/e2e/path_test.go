@@ -33,13 +33,25 @@ func TestMeasuredStream(t *testing.T) {
 		p.stop()
 		drain, open := <-frames
 		require.True(t, open)
-		require.Equal(t, sseDrain, drain.Type+" "+drain.Data)
+		drainHint(t, drain)
 		_, open = <-frames
 		require.False(t, open, "the stream ends after the drain frame")
 	})
 }
 
-const sseDrain = `drain {"retry_after_ms":3000}`
+// drainHint wants e to be a drain frame and returns how long it says to wait.
+func drainHint(t *testing.T, e sseEvent) time.Duration {
+	t.Helper()
+	require.Equal(t, "drain", e.Type)
+	var hint struct {
+		Wait int64 `json:"retry_after_ms"`
+	}
+	require.NoError(t, json.Unmarshal([]byte(e.Data), &hint))
+	wait := time.Duration(hint.Wait) * time.Millisecond
+	require.GreaterOrEqual(t, wait, 1500*time.Millisecond)
+	require.Less(t, wait, 4500*time.Millisecond)
+	return wait
+}
 
 // backend starts a local OpenAI-compatible server and a keel process that uses it.
 func backend(t *testing.T, store string) (*openaitest.Server, *process) {

@@ -77,7 +77,7 @@ type process struct {
 	t    *testing.T
 	cmd  *exec.Cmd
 	url  string
-	logs *lockedBuffer
+	logs logFile
 	done chan error
 }
 
@@ -107,13 +107,21 @@ func serve(t *testing.T, store string, env []string, flags ...string) *process {
 func launch(t *testing.T, store string, env []string, flags ...string) *process {
 	t.Helper()
 	args := append([]string{"serve", "--listen", "127.0.0.1:0", "--store", store, "--auth", "off"}, flags...)
-	p := &process{t: t, logs: &lockedBuffer{}, cmd: exec.Command(keel, args...), done: make(chan error, 1)}
-	p.cmd.Env = append(withoutSettings(os.Environ()), env...)
-	p.cmd.Stdout, p.cmd.Stderr = p.logs, p.logs
-	require.NoError(t, p.cmd.Start())
-	go func() { p.done <- p.cmd.Wait() }()
+	cmd := exec.Command(keel, args...)
+	cmd.Env = append(withoutSettings(os.Environ()), env...)
+	return begin(t, cmd)
+}
+
+// begin starts cmd as a group of processes, which ends with the test.
+func begin(t *testing.T, cmd *exec.Cmd) *process {
+	t.Helper()
+	p := &process{t: t, logs: newLogFile(t), cmd: cmd, done: make(chan error, 1)}
+	cmd.Stdout, cmd.Stderr = p.logs.File, p.logs.File
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	require.NoError(t, cmd.Start())
+	go func() { p.done <- cmd.Wait() }()
 	t.Cleanup(func() {
-		_ = p.cmd.Process.Kill()
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
 		if t.Failed() {
 			t.Logf("server log:\n%s", p.logs)
 		}
@@ -181,7 +189,26 @@ func (l *lockedBuffer) String() string {
 	return l.b.String()
 }
 
-func (l *lockedBuffer) find(pattern string) string {
+// logFile keeps what a process and its successors say.
+type logFile struct{ *os.File }
+
+func newLogFile(t *testing.T) logFile {
+	t.Helper()
+	f, err := os.Create(filepath.Join(t.TempDir(), "log"))
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = f.Close() })
+	return logFile{f}
+}
+
+func (l logFile) String() string {
+	text, err := os.ReadFile(l.Name())
+	if err != nil {
+		return err.Error()
+	}
+	return string(text)
+}
+
+func (l logFile) find(pattern string) string {
 	m := regexp.MustCompile(pattern).FindStringSubmatch(l.String())
 	if m == nil {
 		return ""

@@ -13,6 +13,7 @@ import (
 // serveFlags are the settings of a server.
 type serveFlags struct {
 	Listen       string   `help:"HOST:PORT to listen on." default:"127.0.0.1:8420" env:"KEEL_LISTEN"`
+	ReusePort    bool     `help:"Let other processes listen on the address too (SO_REUSEPORT). When one of them ends, connections that wait for it are reset: better hand the socket on." env:"KEEL_REUSE_PORT"`
 	Store        string   `help:"Where ledgers are kept: sqlite:PATH, postgres://… or memory: (lost at exit)." default:"sqlite:keel.db" env:"KEEL_STORE"`
 	Bus          string   `help:"nats://HOST:PORT that wakes other processes on the same Postgres and brings them partial output; Postgres itself does when empty." env:"KEEL_BUS" placeholder:"URL"`
 	BusCreds     string   `help:"File with the credentials of a NATS user." type:"existingfile" env:"KEEL_BUS_CREDS" placeholder:"FILE"`
@@ -23,10 +24,11 @@ type serveFlags struct {
 	TokenFile    string   `help:"File of the generated token; beside an SQLite store by default." env:"KEEL_TOKEN_FILE" placeholder:"FILE"`
 	AllowedHosts []string `help:"Host names that requests may use beside the loopback ones, * for any; when the server listens beyond loopback, any is the default." env:"KEEL_ALLOWED_HOSTS" placeholder:"HOST"`
 
-	DirectURL           string `name:"direct-url" help:"Postgres URL without a pooler, for LISTEN and migrations, where --store leads through one in transaction mode." env:"KEEL_DIRECT_URL" placeholder:"URL"`
-	AllowUnsafePostgres bool   `help:"Serve although Postgres may lose or mangle what it acknowledges." env:"KEEL_ALLOW_UNSAFE_POSTGRES"`
-	MaxConns            int    `help:"Postgres connections of the pool; 24, or pool_max_conns of the URL, when 0." env:"KEEL_MAX_CONNS"`
-	MaxPayload          int    `help:"Bytes of one event's payload." default:"1048576" env:"KEEL_MAX_PAYLOAD"`
+	DirectURL           string        `name:"direct-url" help:"Postgres URL without a pooler, for LISTEN and migrations, where --store leads through one in transaction mode." env:"KEEL_DIRECT_URL" placeholder:"URL"`
+	StoreWait           time.Duration `help:"How long to wait for another process to free an SQLite store; an error at once when 0. A successor by SIGHUP always waits for as long as a drain may take." default:"0s" env:"KEEL_STORE_WAIT"`
+	AllowUnsafePostgres bool          `help:"Serve although Postgres may lose or mangle what it acknowledges." env:"KEEL_ALLOW_UNSAFE_POSTGRES"`
+	MaxConns            int           `help:"Postgres connections of the pool; 24, or pool_max_conns of the URL, when 0." env:"KEEL_MAX_CONNS"`
+	MaxPayload          int           `help:"Bytes of one event's payload." default:"1048576" env:"KEEL_MAX_PAYLOAD"`
 
 	Workers    int           `help:"Attempts at a time." default:"64" env:"KEEL_WORKERS"`
 	Attempts   int           `help:"Attempts that a run may spend before it fails." default:"5" env:"KEEL_ATTEMPTS"`
@@ -42,7 +44,7 @@ type serveFlags struct {
 
 func (f serveFlags) config() (app.Config, error) {
 	c := app.Config{
-		Listen: f.Listen, Store: f.Store, DirectURL: f.DirectURL, Bus: f.Bus, BusCreds: f.BusCreds, Provider: f.Provider,
+		Listen: f.Listen, ReusePort: f.ReusePort, Store: f.Store, StoreWait: f.StoreWait, DirectURL: f.DirectURL, Bus: f.Bus, BusCreds: f.BusCreds, Provider: f.Provider,
 		Model: f.Model, Script: f.Script, Auth: f.Auth, TokenFile: f.TokenFile, AllowedHosts: f.AllowedHosts,
 		AllowUnsafePostgres: f.AllowUnsafePostgres,
 		MaxConns:            f.MaxConns, MaxPayload: f.MaxPayload, Workers: f.Workers, Budget: f.Attempts, MaxTurns: f.MaxTurns,
@@ -54,7 +56,7 @@ func (f serveFlags) config() (app.Config, error) {
 
 type serveCmd struct{ serveFlags }
 
-// Run serves until SIGINT or SIGTERM.
+// Run serves until SIGINT or SIGTERM, or until a successor has taken over.
 func (s *serveCmd) Run() error {
 	c, err := s.config()
 	if err != nil {
@@ -65,7 +67,7 @@ func (s *serveCmd) Run() error {
 		return err
 	}
 	defer func() { _ = log.Sync() }()
-	return app.RunToEnd(app.New(c, log))
+	return app.Serve(c, log)
 }
 
 func newLogger(c app.Config) (*zap.Logger, error) {
