@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 )
@@ -64,46 +65,50 @@ func (d *drainer) lastOnes(next http.Handler) http.Handler {
 }
 
 // lingering is how long a drain waits at most, once the streams were told to end, for connections to be closed by an
-// answer that says so. A connection that is closed while it is idle may cross with a request on its way, which its
-// client cannot know to be safe to repeat.
+// answer that says so, and then for requests on those that were accepted last. A connection that is closed while it is
+// idle may cross with a request on its way, which its client cannot know to be safe to repeat.
 const lingering = 500 * time.Millisecond
 
 // openConns knows the connections of an http.Server.
 type openConns struct {
 	mu  sync.Mutex
-	all map[net.Conn]struct{}
+	all map[net.Conn]http.ConnState
 }
 
 // note is the server's ConnState.
 func (o *openConns) note(c net.Conn, state http.ConnState) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	switch state {
-	case http.StateNew:
-		if o.all == nil {
-			o.all = map[net.Conn]struct{}{}
-		}
-		o.all[c] = struct{}{}
-	case http.StateClosed, http.StateHijacked:
+	if o.all == nil {
+		o.all = map[net.Conn]http.ConnState{}
+	}
+	o.all[c] = state
+	if state == http.StateClosed || state == http.StateHijacked {
 		delete(o.all, c)
 	}
 }
 
-func (o *openConns) any() bool {
+func (o *openConns) any(states []http.ConnState) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return len(o.all) > 0
+	for _, s := range o.all {
+		if slices.Contains(states, s) {
+			return true
+		}
+	}
+	return false
 }
 
-// linger waits until no connection is open or ctx ends.
-func (o *openConns) linger(ctx context.Context) {
-	look := time.NewTicker(10 * time.Millisecond)
+// none waits until no connection is in any of the states. It returns false when ctx ends before.
+func (o *openConns) none(ctx context.Context, states ...http.ConnState) bool {
+	look := time.NewTicker(5 * time.Millisecond)
 	defer look.Stop()
-	for o.any() {
+	for o.any(states) {
 		select {
 		case <-look.C:
 		case <-ctx.Done():
-			return
+			return false
 		}
 	}
+	return true
 }

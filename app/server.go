@@ -28,6 +28,7 @@ type server struct {
 	failed fx.Shutdowner
 
 	listener net.Listener
+	served   chan struct{} // closed when nothing more is accepted
 	conns    openConns
 }
 
@@ -73,13 +74,14 @@ func (s *server) start(ctx context.Context) error {
 	if err := s.runner.Start(ctx); err != nil {
 		return errors.Join(err, l.Close())
 	}
-	s.listener = l
+	s.listener, s.served = l, make(chan struct{})
 	go s.serve(l)
 	s.cfg.announce(l.Addr())
 	return nil
 }
 
 func (s *server) serve(l net.Listener) {
+	defer close(s.served)
 	err := s.http.Serve(l)
 	if s.drain.draining() { // it was closed on purpose
 		return
@@ -94,7 +96,7 @@ func (s *server) stop(ctx context.Context) error {
 	s.log.Info("draining", zap.Duration("grace", s.cfg.drainGrace()))
 	close(s.drain.ready)
 	if s.drain.successor == serving {
-		_ = s.listener.Close()
+		s.stopAccepting()
 	}
 	attempts, cancelAttempts := s.drain.patiently(ctx, s.cfg.drainGrace(), 0)
 	defer cancelAttempts()
@@ -102,27 +104,32 @@ func (s *server) stop(ctx context.Context) error {
 	close(s.drain.streams)
 	lasts, cancelLasts := s.drain.patiently(ctx, lingering, 0)
 	defer cancelLasts()
-	s.conns.linger(lasts)
+	s.conns.none(lasts, http.StateNew, http.StateActive, http.StateIdle)
 	if s.drain.successor == none {
 		s.socket.close()
 	}
+	s.stopAccepting()
 	requests, cancelRequests := s.drain.patiently(ctx, stopMargin/2, hurryLimit)
 	defer cancelRequests()
-	err = errors.Join(err, s.shutdown(requests))
+	err = errors.Join(err, s.finish(requests))
 	s.log.Info("drained")
 	return err
 }
 
-// shutdown lets requests end until ctx does. What then remains is cut, which is no failure of this process: a client
-// that dawdles may not decide how it ends.
-func (s *server) shutdown(ctx context.Context) error {
-	err := s.http.Shutdown(ctx)
-	if errors.Is(err, net.ErrClosed) { // the listener was closed before
-		err = nil
+// stopAccepting returns when every connection that was accepted is known.
+func (s *server) stopAccepting() {
+	_ = s.listener.Close()
+	<-s.served
+}
+
+// finish answers what was accepted, until ctx ends. What then remains is cut, which is no failure of this process: a
+// client that dawdles may not decide how it ends. (http.Server.Shutdown drops requests that it has not read yet.)
+func (s *server) finish(ctx context.Context) error {
+	fresh, cancel := context.WithTimeout(ctx, lingering)
+	defer cancel()
+	s.conns.none(fresh, http.StateNew)
+	if !s.conns.none(ctx, http.StateActive) {
+		s.log.Warn("connections cut")
 	}
-	if err == nil || ctx.Err() == nil {
-		return err
-	}
-	s.log.Warn("connections cut")
 	return s.http.Close()
 }

@@ -15,7 +15,7 @@ import (
 )
 
 // A client that announces a body and sends none does not decide how the process ends.
-func TestShutdownCutsWhoDawdles(t *testing.T) {
+func TestTheEndCutsWhoDawdles(t *testing.T) {
 	core, logs := observer.New(zapcore.WarnLevel)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -24,8 +24,8 @@ func TestShutdownCutsWhoDawdles(t *testing.T) {
 		close(reading)
 		_, _ = io.Copy(io.Discard, r.Body)
 	})}}
-	served := make(chan error, 1)
-	go func() { served <- s.http.Serve(l) }()
+	s.http.ConnState = s.conns.note
+	go func() { _ = s.http.Serve(l) }()
 	conn, err := net.Dial("tcp", l.Addr().String())
 	require.NoError(t, err)
 	defer conn.Close()
@@ -34,10 +34,10 @@ func TestShutdownCutsWhoDawdles(t *testing.T) {
 	<-reading
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	require.NoError(t, s.shutdown(ctx))
-	require.ErrorIs(t, <-served, http.ErrServerClosed)
+	require.NoError(t, s.finish(ctx))
 	require.Equal(t, 1, logs.FilterMessage("connections cut").Len())
 	_, err = conn.Read(make([]byte, 1))
 	require.Error(t, err)
-	require.NoError(t, s.shutdown(t.Context()), "nothing is left")
+	require.NoError(t, s.finish(t.Context()), "nothing is left")
+	require.Equal(t, 1, logs.Len())
 }

@@ -34,7 +34,7 @@ const wordLimit = time.Minute
 // successor is a process that shall take over from this one.
 type successor struct {
 	cmd   *exec.Cmd
-	words chan string   // sayWaiting and sayReady as they come
+	words chan string // sayWaiting and sayReady as they come
 	state succession
 	gone  chan struct{} // closed when the process has ended
 	err   error         // why it ended; not to be read before gone is closed

@@ -174,7 +174,7 @@ func TestInheritedSocketsThatCannotBe(t *testing.T) {
 	defer unix.Close()
 	stream, everywhere := holdSocket(t, "127.0.0.1:0"), holdSocket(t, "0.0.0.0:0")
 	for want, files := range map[string][]*os.File{
-		"the inherited descriptor is no listening TCP socket: LISTEN_FD_3 from the service manager\n":                    {datagrams},
+		"the inherited descriptor is no listening TCP socket: LISTEN_FD_3 from the service manager\n":                     {datagrams},
 		"the inherited descriptor is no listening TCP socket: LISTEN_FD_3 from the service manager is of the kind unix\n": {unix},
 		"2 sockets were passed (LISTEN_FDS): want one\n":                                                                  {stream.file, everywhere.file},
 		"the socket from the service manager: --auth off serves loopback addresses only":                                  {everywhere.file},
