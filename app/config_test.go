@@ -66,3 +66,10 @@ func TestBusIsForSeveralProcesses(t *testing.T) {
 	require.ErrorContains(t, valid("nats://h", "sqlite:x.db", ""), "--store is sqlite")
 	require.ErrorContains(t, valid("", db, "file"), "--bus-creds")
 }
+
+func TestWhoCanBeSucceeded(t *testing.T) {
+	require.NoError(t, Config{Store: "sqlite:x"}.canSucceed(2))
+	require.NoError(t, Config{Store: "postgres://h/db"}.canSucceed(2))
+	require.ErrorContains(t, Config{Store: "memory:"}.canSucceed(2), "memory")
+	require.ErrorContains(t, Config{Store: "sqlite:x"}.canSucceed(1), "container")
+}

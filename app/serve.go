@@ -214,10 +214,24 @@ func (p *process) beginSuccession() *successor {
 }
 
 func (p *process) newSuccessor() (*successor, error) {
-	if kind, _, _ := p.cfg.storeScheme(); kind == storeMemory {
-		return nil, errors.New("--store memory: ends with its process")
+	if err := p.cfg.canSucceed(os.Getpid()); err != nil {
+		return nil, err
 	}
 	return startSuccessor(p.socket)
+}
+
+// canSucceed returns why nobody can take over from the process pid, nil when somebody can.
+func (c Config) canSucceed(pid int) error {
+	kind, _, err := c.storeScheme()
+	switch {
+	case err != nil:
+		return err
+	case kind == storeMemory:
+		return errors.New("--store memory: ends with its process")
+	case pid == 1:
+		return errors.New("process 1 takes its container along when it ends")
+	}
+	return nil
 }
 
 // drain stops a. A signal to end ends the patience with attempts and clients, and a succession that is not complete.

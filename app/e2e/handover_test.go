@@ -100,6 +100,40 @@ func TestUpgradeThatFails(t *testing.T) {
 	}
 }
 
+// While its predecessor drains, a successor on SQLite waits. It takes over from one that is killed, and ends with one that
+// is told to end.
+func TestPredecessorEndsEarly(t *testing.T) {
+	needsProc(t)
+	t.Parallel()
+	for name, s := range map[string]syscall.Signal{"killed": syscall.SIGKILL, "terminated": syscall.SIGTERM} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := serve(t, newStore(t, "sqlite"), nil, "--provider", "fake")
+			p.create(`{"id":"s1"}`)
+			p.input("s1", `{"text":"go","requestId":"r","selection":{"script":[{"text":"slow","delayMs":60000}]}}`)
+			p.until("s1", func([]event) bool { return p.newest("s1")["status"] == "running" })
+			p.signal(syscall.SIGHUP)
+			p.says("draining")
+			next, err := strconv.Atoi(p.says(`started a successor\t\{"pid": (\d+)\}`))
+			require.NoError(t, err)
+			require.True(t, alive(next))
+			p.signal(s)
+			if s == syscall.SIGTERM {
+				p.ended()
+				eventually(t, "the successor ends too", func() bool { return !alive(next) })
+				require.Equal(t, 1, strings.Count(p.logs.String(), "is ready at"))
+				return
+			}
+			require.Error(t, <-p.done)
+			eventually(t, "the successor serves", func() bool { return p.status("/readyz") == 200 })
+			p.until("s1", func([]event) bool { return p.newest("s1")["status"] == "running" })
+			require.NoError(t, syscall.Kill(next, syscall.SIGTERM))
+			require.NoError(t, syscall.Kill(next, syscall.SIGTERM))
+			eventually(t, "its end", func() bool { return !alive(next) })
+		})
+	}
+}
+
 func TestUpgradeNeedsADurableStore(t *testing.T) {
 	t.Parallel()
 	p := serve(t, "memory:", nil, "--provider", "fake")
