@@ -2,6 +2,7 @@ package app
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -51,7 +52,10 @@ func startSuccessor(s *socket) (*successor, error) {
 		return nil, err
 	}
 	defer func() { _ = to.Close() }()
-	n := &successor{cmd: exec.Command(path, os.Args[1:]...), words: make(chan string, 2), gone: make(chan struct{})}
+	n := &successor{
+		cmd:   exec.CommandContext(context.Background(), path, os.Args[1:]...), // it outlives whatever happens here
+		words: make(chan string, 2), gone: make(chan struct{}),
+	}
 	n.cmd.Args[0] = os.Args[0]
 	n.cmd.Env = append(os.Environ(), handedOn+"=1")
 	n.cmd.Stdin, n.cmd.Stdout, n.cmd.Stderr = os.Stdin, os.Stdout, os.Stderr

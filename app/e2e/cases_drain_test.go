@@ -129,7 +129,7 @@ func TestK21SigtermWithOpenStreams(t *testing.T) {
 			streams := map[*follower]*http.Response{} // what they hold is not read yet
 			for i := range readers {
 				f := &follower{session: "wide", cursor: int64(i)}
-				streams[f] = follow(f)
+				streams[f] = follow(f) //nolint:bodyclose // by read
 			}
 			p.signal(syscall.SIGTERM)
 			eventually(t, "it is not ready", func() bool { return p.status("/readyz") == http.StatusServiceUnavailable })
@@ -144,7 +144,7 @@ func TestK21SigtermWithOpenStreams(t *testing.T) {
 			}
 			for i := range 5 {
 				f := &follower{session: "wide", cursor: int64(10 * i)}
-				res := follow(f)
+				res := follow(f) //nolint:bodyclose // by read
 				require.NoError(t, f.read(res, 0))
 				require.Len(t, f.drains, 1, "a stream that opens now is told at once")
 				require.EqualValues(t, 3*turns+5, f.cursor, "after it got what is committed")
@@ -164,7 +164,7 @@ func TestK21SigtermWithOpenStreams(t *testing.T) {
 			p = serveOn(t, socket, store)
 			wide := p.all("wide")
 			for _, f := range clients {
-				res, err := f.open(p)
+				res, err := f.open(p) //nolint:bodyclose // by read
 				require.NoError(t, err)
 				read(f, res, int64(len(wide)))
 			}
