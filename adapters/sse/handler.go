@@ -57,6 +57,7 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, ref domain.Sessi
 	defer reader.Close()
 	s := &stream{
 		cfg:    &h.cfg,
+		end:    h.cfg.endOfNew(),
 		log:    h.cfg.Log.With(zap.String("session", ref.Session)),
 		reader: reader,
 		out:    writer{w: w, rc: http.NewResponseController(w), timeout: h.cfg.WriteTimeout},
@@ -73,6 +74,7 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, ref domain.Sessi
 // stream is one open stream.
 type stream struct {
 	cfg    *Config
+	end    <-chan struct{} // closed when the stream is to end
 	log    *zap.Logger
 	reader Reader
 	out    writer
@@ -90,7 +92,6 @@ func (s *stream) serve(r *http.Request, ref domain.SessionRef, wantPartials bool
 }
 
 func (s *stream) run(ctx context.Context, partials <-chan ports.Partial) error {
-	drain := s.cfg.endOfNew()
 	if err := s.catchUp(ctx); err != nil {
 		return err
 	}
@@ -101,7 +102,7 @@ func (s *stream) run(ctx context.Context, partials <-chan ports.Partial) error {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-drain:
+		case <-s.end:
 			return s.drain(ctx)
 		case p := <-partials:
 			err = s.partial(p, partials)

@@ -72,6 +72,17 @@ func (p *process) says(pattern string) string {
 	}
 }
 
+// refused waits for the end of a server that cannot serve.
+func (p *process) refused() {
+	p.t.Helper()
+	select {
+	case err := <-p.done:
+		require.ErrorContains(p.t, err, "exit status 1")
+	case <-time.After(20 * time.Second):
+		p.t.Fatalf("it was not refused\n%s", p.logs)
+	}
+}
+
 func (p *process) signal(s syscall.Signal) {
 	p.t.Helper()
 	require.NoError(p.t, p.cmd.Process.Signal(s))

@@ -73,3 +73,18 @@ func TestHostileIdsStayOnTheirLine(t *testing.T) {
 	require.Equal(t, `"a\x1b[2Jb\nverified 0 faults"`, oneLine("a\x1b[2Jb\nverified 0 faults"))
 	require.Equal(t, `"\xff"`, oneLine("\xff"))
 }
+
+func TestHandOverFlags(t *testing.T) {
+	for _, set := range []bool{false, true} {
+		args, wait := []string{"serve"}, time.Duration(0)
+		if set {
+			args, wait = []string{"serve", "--reuse-port", "--store-wait", "5s"}, 5*time.Second
+		}
+		c, err := parse(t, args...)
+		require.NoError(t, err)
+		config, err := c.Serve.config()
+		require.NoError(t, err)
+		require.Equal(t, set, config.ReusePort)
+		require.Equal(t, wait, config.StoreWait)
+	}
+}
