@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -112,16 +113,20 @@ func launch(t *testing.T, store string, env []string, flags ...string) *process 
 	return begin(t, cmd)
 }
 
-// begin starts cmd as a group of processes, which ends with the test.
+// begin starts cmd, which ends with the test, and its successors with it.
 func begin(t *testing.T, cmd *exec.Cmd) *process {
 	t.Helper()
 	p := &process{t: t, logs: newLogFile(t), cmd: cmd, done: make(chan error, 1)}
 	cmd.Stdout, cmd.Stderr = p.logs.File, p.logs.File
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	require.NoError(t, cmd.Start())
 	go func() { p.done <- cmd.Wait() }()
 	t.Cleanup(func() {
-		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+		_ = cmd.Process.Kill()
+		for _, successor := range regexp.MustCompile(`started a successor\t\{"pid": (\d+)\}`).FindAllStringSubmatch(p.logs.String(), -1) {
+			if pid, err := strconv.Atoi(successor[1]); err == nil && alive(pid) {
+				_ = syscall.Kill(pid, syscall.SIGKILL)
+			}
+		}
 		if t.Failed() {
 			t.Logf("server log:\n%s", p.logs)
 		}
