@@ -138,7 +138,7 @@ func TestUpgradeNeedsADurableStore(t *testing.T) {
 	t.Parallel()
 	p := serve(t, "memory:", nil, "--provider", "fake")
 	p.signal(syscall.SIGHUP)
-	p.says("no hand-over, this process serves on.*memory:")
+	p.says("no hand-over, this process serves on.*memory: ends with its process")
 	p.stop()
 }
 
