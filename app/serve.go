@@ -20,7 +20,7 @@ import (
 )
 
 // Serve serves c until SIGINT or SIGTERM and drains then; the same signal again ends the drain's grace. At SIGHUP it
-// starts a successor and drains once that is able to take over (ADR 8). It returns nil after an orderly end.
+// starts a successor and drains once that is able to take over (ADR 9). It returns nil after an orderly end.
 func Serve(c Config, log *zap.Logger) error {
 	p := process{log: log, socket: new(socket), signals: make(chan os.Signal, 8)}
 	defer p.listenToSignals()()

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What a successor tells its predecessor, a line each, over a pipe that ends with it (ADR 8).
+// What a successor tells its predecessor, a line each, over a pipe that ends with it (ADR 9).
 const (
 	sayWaiting = "waiting" // all that can fail beside the predecessor went well; it must free the store
 	sayReady   = "ready"   // it serves
