@@ -58,7 +58,8 @@ type Config struct {
 // api holds what the handlers share.
 type api struct {
 	Config
-	log *zap.Logger
+	log    *zap.Logger
+	router router
 }
 
 // New returns the handler of the whole API.
@@ -76,5 +77,6 @@ func New(cfg Config) http.Handler {
 		cfg.Log = zap.NewNop()
 	}
 	a := &api{Config: cfg, log: cfg.Log.Named("httpapi")}
-	return a.observe(a.guard(a.authenticate(newRouter(a.routes(), a.notFound))))
+	a.router = newRouter(a.routes(), a.notFound)
+	return a
 }

@@ -79,20 +79,18 @@ func (t *Tokens) Authenticate(r *http.Request) (string, bool) {
 	return tenant, ok
 }
 
-// authenticate lets only the public paths through without a tenant.
-func (a *api) authenticate(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		switch r.URL.EscapedPath() {
-		case indexPath, healthPath, readyPath:
-		default:
-			tenant, ok := a.Auth.Authenticate(r)
-			if !ok {
-				w.Header().Set("WWW-Authenticate", `Bearer realm="keel"`)
-				writeProblem(w, problem{Code: codeUnauthorized, Detail: "a valid bearer token is required"})
-				return
-			}
-			exchangeOf(r).tenant = tenant
-		}
-		next.ServeHTTP(w, r)
-	})
+// authenticate reports whether r may go on: with a tenant, or to a public path without one. If not, it has answered.
+func (a *api) authenticate(w http.ResponseWriter, r *http.Request) bool {
+	switch r.URL.EscapedPath() {
+	case indexPath, healthPath, readyPath:
+		return true
+	}
+	tenant, ok := a.Auth.Authenticate(r)
+	if !ok {
+		w.Header().Set("WWW-Authenticate", `Bearer realm="keel"`)
+		writeProblem(w, problem{Code: codeUnauthorized, Detail: "a valid bearer token is required"})
+		return false
+	}
+	exchangeOf(r).tenant = tenant
+	return true
 }

@@ -18,25 +18,26 @@ const (
 	readyPath  = "/readyz"
 )
 
+// crossOrigin tells writes from pages of another origin.
+var crossOrigin = http.NewCrossOriginProtection()
+
 // guard refuses what a web page of another site can make a browser send: requests under a foreign host name (DNS
-// rebinding) and cross-origin writes. A query that cannot be parsed is refused too, lest a cursor in it be ignored.
-func (a *api) guard(next http.Handler) http.Handler {
-	crossOrigin := http.NewCrossOriginProtection()
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path != healthPath && r.URL.Path != readyPath && !a.hostAllowed(r.Host) {
-			writeProblem(w, problem{Code: codeHostNotAllowed, Detail: "this server does not answer to the host name of the request; the operator can allow it with --allowed-hosts"})
-			return
-		}
-		if crossOrigin.Check(r) != nil {
-			writeProblem(w, problem{Code: codeCrossOrigin, Detail: "writes from pages of another origin are refused"})
-			return
-		}
-		if _, err := url.ParseQuery(r.URL.RawQuery); err != nil {
-			writeProblem(w, problem{Code: domain.ErrInvalidRequest.Code, Detail: "the query string is malformed"})
-			return
-		}
-		next.ServeHTTP(w, r)
-	})
+// rebinding) and cross-origin writes. A query that cannot be parsed is refused too, lest a cursor in it be ignored. It
+// reports whether r may go on; if not, it has answered.
+func (a *api) guard(w http.ResponseWriter, r *http.Request) bool {
+	if r.URL.Path != healthPath && r.URL.Path != readyPath && !a.hostAllowed(r.Host) {
+		writeProblem(w, problem{Code: codeHostNotAllowed, Detail: "this server does not answer to the host name of the request; the operator can allow it with --allowed-hosts"})
+		return false
+	}
+	if crossOrigin.Check(r) != nil {
+		writeProblem(w, problem{Code: codeCrossOrigin, Detail: "writes from pages of another origin are refused"})
+		return false
+	}
+	if _, err := url.ParseQuery(r.URL.RawQuery); err != nil {
+		writeProblem(w, problem{Code: domain.ErrInvalidRequest.Code, Detail: "the query string is malformed"})
+		return false
+	}
+	return true
 }
 
 func (a *api) hostAllowed(host string) bool {

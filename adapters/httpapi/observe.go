@@ -27,40 +27,64 @@ func exchangeOf(r *http.Request) *exchange {
 
 func requestField(r *http.Request) zap.Field { return zap.String("request", exchangeOf(r).id) }
 
-// observe stands around everything: it names the request, bounds how long its body and its answer may take, sets the
-// headers of every answer, turns a panic into a problem and writes the access log, at debug.
-func (a *api) observe(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		begin := time.Now()
-		x := &exchange{id: r.Header.Get("X-Request-Id")}
-		if !isRequestID(x.id) {
-			x.id = a.IDs.New()
-		}
-		h := w.Header()
-		h.Set("X-Request-Id", x.id)
-		h.Set("Cache-Control", "no-store")
-		h.Set("X-Content-Type-Options", "nosniff")
-		r = r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x))
-		rec := &recorder{ResponseWriter: w, body: a.receive(w, r), rc: http.NewResponseController(w), timeout: a.WriteTimeout}
-		_ = rec.rc.SetWriteDeadline(time.Time{}) // that of the answer before
-		if rec.body != nil {
-			r.Body = rec.body
-		}
-		defer func() {
-			v := recover()
-			rec.body.leave(a.BodyTimeout)
-			_ = rec.rc.SetWriteDeadline(time.Now().Add(a.WriteTimeout)) // for what net/http still writes, after a stream too
-			if e := a.log.Check(zap.DebugLevel, "request"); e != nil {
-				e.Write(zap.String("request", x.id), zap.String("tenant", x.tenant), zap.String("method", r.Method),
-					zap.String("path", r.URL.Path), zap.Int("status", rec.status), zap.Int64("bytes", rec.bytes),
-					zap.Duration("took", time.Since(begin)))
-			}
-			if v != nil {
-				a.recovered(rec, r, v)
-			}
-		}()
-		next.ServeHTTP(rec, r)
-	})
+// ServeHTTP names the request, bounds how long its body and its answer may take, sets the headers of every answer, turns
+// a panic into a problem and writes the access log, at debug. A request that may pass goes to its handler.
+func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	o := a.observe(w, r)
+	defer o.end()
+	if handle := a.handler(o.rec, o.r); handle != nil {
+		handle(o.rec, o.r)
+	}
+}
+
+// handler returns who answers r, nil when it was refused and the answer is given.
+func (a *api) handler(w http.ResponseWriter, r *http.Request) http.HandlerFunc {
+	if !a.guard(w, r) || !a.authenticate(w, r) {
+		return nil
+	}
+	return a.router.find(r)
+}
+
+// observed is a request under way.
+type observed struct {
+	a     *api
+	x     *exchange
+	r     *http.Request
+	rec   *recorder
+	begin time.Time
+}
+
+func (a *api) observe(w http.ResponseWriter, r *http.Request) *observed {
+	x := &exchange{id: r.Header.Get("X-Request-Id")}
+	if !isRequestID(x.id) {
+		x.id = a.IDs.New()
+	}
+	h := w.Header()
+	h.Set("X-Request-Id", x.id)
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+	r = r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x))
+	rec := &recorder{ResponseWriter: w, body: a.receive(w, r), rc: http.NewResponseController(w), timeout: a.WriteTimeout}
+	_ = rec.rc.SetWriteDeadline(time.Time{}) // that of the answer before
+	if rec.body != nil {
+		r.Body = rec.body
+	}
+	return &observed{a, x, r, rec, time.Now()}
+}
+
+// end is deferred.
+func (o *observed) end() {
+	v := recover()
+	o.rec.body.leave(o.a.BodyTimeout)
+	_ = o.rec.rc.SetWriteDeadline(time.Now().Add(o.a.WriteTimeout)) // for what net/http still writes, after a stream too
+	if e := o.a.log.Check(zap.DebugLevel, "request"); e != nil {
+		e.Write(zap.String("request", o.x.id), zap.String("tenant", o.x.tenant), zap.String("method", o.r.Method),
+			zap.String("path", o.r.URL.Path), zap.Int("status", o.rec.status), zap.Int64("bytes", o.rec.bytes),
+			zap.Duration("took", time.Since(o.begin)))
+	}
+	if v != nil {
+		o.a.recovered(o.rec, o.r, v)
+	}
 }
 
 // recovered answers after a panic, or cuts the connection when an answer has begun.

@@ -18,41 +18,51 @@ type route struct {
 
 type methods map[string]http.HandlerFunc
 
-// newRouter returns a handler that never redirects: a path matches a route as it was sent, or not at all. Segments are
-// told apart before they are unescaped, so that an escaped slash is part of a name.
-func newRouter(routes []route, notFound http.HandlerFunc) http.Handler {
-	router := mux.NewRouter().SkipClean(true).UseEncodedPath()
+// router finds the handler of a request. It never redirects: a path matches a route as it was sent, or not at all.
+// Segments are told apart before they are unescaped, so that an escaped slash is part of a name.
+type router struct {
+	mux      *mux.Router
+	notFound http.HandlerFunc
+}
+
+func newRouter(routes []route, notFound http.HandlerFunc) router {
+	m := mux.NewRouter().SkipClean(true).UseEncodedPath()
 	for _, r := range routes {
-		router.Handle(r.path, pathValues(r.methods))
+		m.Handle(r.path, r.methods)
 	}
-	router.NotFoundHandler = notFound
-	return router
+	return router{m, notFound}
 }
 
-// pathValues hands the router's variables over to the standard library.
-func pathValues(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		for name, raw := range mux.Vars(r) {
-			value, err := url.PathUnescape(raw)
-			if err != nil {
-				value = raw
-			}
-			r.SetPathValue(name, value)
+// find returns the handler of r and hands the variables of its path over to the standard library. It is not called
+// around a handler, so that what the router needs is not kept for as long as a stream lives.
+func (t router) find(r *http.Request) http.HandlerFunc {
+	var match mux.RouteMatch
+	if !t.mux.Match(r, &match) {
+		return t.notFound
+	}
+	for name, raw := range match.Vars {
+		value, err := url.PathUnescape(raw)
+		if err != nil {
+			value = raw
 		}
-		next.ServeHTTP(w, r)
-	})
+		r.SetPathValue(name, value)
+	}
+	return match.Handler.(methods).of(r.Method)
 }
 
-// ServeHTTP serves HEAD as GET; other methods than the route's are 405.
-func (m methods) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	method := r.Method
+// of returns the handler of a method: HEAD is served as GET, other methods than the route's are 405.
+func (m methods) of(method string) http.HandlerFunc {
 	if method == http.MethodHead {
 		method = http.MethodGet
 	}
 	if h, ok := m[method]; ok {
-		h(w, r)
-		return
+		return h
 	}
+	return m.ServeHTTP
+}
+
+// ServeHTTP refuses the method of r.
+func (m methods) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Allow", m.allow())
 	writeProblem(w, problem{Code: codeMethodNotAllowed, Detail: "this resource does not have the method " + r.Method})
 }

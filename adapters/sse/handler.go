@@ -50,40 +50,47 @@ func orDefault(d, otherwise time.Duration) time.Duration {
 // returns an error only while nothing has been written, the errors of Source.Open among others. For a HEAD request it
 // sends the headers alone.
 func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, ref domain.SessionRef, after domain.Seq, partials bool) error {
-	reader, err := h.cfg.Source.Open(r.Context(), ref, after)
+	s, err := h.open(w, r, ref, after)
 	if err != nil {
 		return err
 	}
-	defer reader.Close()
-	s := &stream{
-		cfg:    &h.cfg,
-		end:    h.cfg.endOfNew(),
-		log:    h.cfg.Log.With(zap.String("session", ref.Session)),
-		reader: reader,
-		out:    writer{w: w, rc: http.NewResponseController(w), timeout: h.cfg.WriteTimeout},
-	}
+	defer s.reader.Close()
 	if err := s.out.check(); err != nil {
 		return err
 	}
-	if err := s.serve(r, ref, partials); err != nil {
-		s.log.Debug("stream cut", zap.Error(err)) // the client learns it from the end of the connection
+	if err := s.serve(r, partials); err != nil {
+		s.log().Debug("stream cut", zap.Error(err)) // the client learns it from the end of the connection
 	}
 	return nil
+}
+
+func (h *Handler) open(w http.ResponseWriter, r *http.Request, ref domain.SessionRef, after domain.Seq) (*stream, error) {
+	reader, err := h.cfg.Source.Open(r.Context(), ref, after)
+	if err != nil {
+		return nil, err
+	}
+	return &stream{
+		cfg: &h.cfg, ref: ref, end: h.cfg.endOfNew(), reader: reader,
+		out: writer{w: w, rc: http.NewResponseController(w), timeout: h.cfg.WriteTimeout},
+	}, nil
 }
 
 // stream is one open stream.
 type stream struct {
 	cfg    *Config
 	end    <-chan struct{} // closed when the stream is to end
-	log    *zap.Logger
+	ref    domain.SessionRef
 	reader Reader
 	out    writer
 	filter partialFilter
 }
 
+// log is made when there is something to say: an idle stream keeps little.
+func (s *stream) log() *zap.Logger { return s.cfg.Log.With(zap.String("session", s.ref.Session)) }
+
 // serve hears of partials from before the headers on, so that a client that sees those misses none.
-func (s *stream) serve(r *http.Request, ref domain.SessionRef, wantPartials bool) error {
-	partials, cancel := subscribePartials(s.cfg.Partials, ref, wantPartials)
+func (s *stream) serve(r *http.Request, wantPartials bool) error {
+	partials, cancel := subscribePartials(s.cfg.Partials, s.ref, wantPartials)
 	defer cancel()
 	if err := s.out.begin(); err != nil || r.Method == http.MethodHead {
 		return err
@@ -144,12 +151,12 @@ func (s *stream) catchUp(ctx context.Context) error {
 	for {
 		frames, err := s.reader.Next(ctx)
 		if errors.Is(err, ports.ErrUnavailable) && ctx.Err() == nil {
-			s.log.Debug("store unavailable, stream waits", zap.Error(err))
+			s.log().Debug("store unavailable, stream waits", zap.Error(err))
 			return s.out.flush()
 		}
 		if err != nil {
 			if ctx.Err() == nil {
-				s.log.Error("cannot read the ledger", zap.Error(err))
+				s.log().Error("cannot read the ledger", zap.Error(err))
 			}
 			return err
 		}
