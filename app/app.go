@@ -32,6 +32,7 @@ func options(c Config, log *zap.Logger, s *socket, d *drainer, o opening) fx.Opt
 func parts(c Config, log *zap.Logger, s *socket, d *drainer, o opening) fx.Option {
 	return fx.Options(
 		fx.Supply(c, log, s, d, o), systemModule, storeModule(c), providersModule, toolsModule, runnerModule, apiModule,
+		crashPoints,
 	)
 }
 

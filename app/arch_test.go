@@ -62,6 +62,7 @@ var table = []row{
 
 	{owner: "bench/...", project: anything, thirdParty: anything},
 	{owner: "mutants"},
+	{owner: "torture/...", project: anything, thirdParty: anything},
 }
 
 // reserved names the third-party packages that only some packages may import, tests included.
