@@ -21,7 +21,7 @@ import (
 const (
 	leaseTTL   = 2 * time.Second
 	heartbeat  = 500 * time.Millisecond
-	drainGrace = time.Second
+	drainGrace = 200 * time.Millisecond
 	idleLimit  = 3 * time.Second
 )
 

@@ -297,7 +297,8 @@ func (t *trial) check(before, after check.Ledger, faulty []check.Violation) erro
 	}
 	t.out.history, t.out.ledger = history, after
 	t.out.figures = check.Count(history, after)
-	t.out.violations = slices.Concat(faulty, check.Quiet(history, before), check.Grown(before, after), check.Check(history, after, t.Patience.Milliseconds()))
+	terms := check.Terms{Patience: t.Patience.Milliseconds(), LostReplies: t.fleet.shaky}
+	t.out.violations = slices.Concat(faulty, check.Quiet(history, before), check.Grown(before, after), check.Check(history, after, terms))
 	return nil
 }
 

@@ -7,11 +7,18 @@ import (
 	"github.com/keel-agent/keel/torture/plan"
 )
 
+// short is what the short tier does on Postgres, twice: 26 kills, a stop each time.
+var short = []plan.Fault{
+	plan.Point, plan.Kill, plan.Point, plan.Kill, plan.Point, plan.Kill, plan.Point,
+	plan.Stop, plan.Point, plan.Kill, plan.Point, plan.Kill, plan.Point, plan.Kill,
+}
+
 // tierOf returns the scenarios of a tier.
 func tierOf(name string, seed uint64) ([]scenario, error) {
 	tiers := map[string][]scenario{
 		"short": {
-			{Name: "kills", Store: "postgres", Options: plan.Options{Servers: 3, Cycles: 30, Faults: []plan.Fault{plan.Point, plan.Kill}}, Clients: 6},
+			{Name: "postgres", Store: "postgres", Options: plan.Options{Servers: 3, Cycles: 28, Faults: short}, Clients: 8},
+			{Name: "sqlite", Store: "sqlite", Options: plan.Options{Servers: 1, Cycles: 8, Faults: []plan.Fault{plan.Kill, plan.Point}}, Clients: 6},
 		},
 		"long": {
 			{Name: "kills", Store: "postgres", Options: plan.Options{Servers: 3, Cycles: 500, Faults: []plan.Fault{plan.Kill, plan.Point}}, Clients: 8},

@@ -91,7 +91,15 @@ func kinds(found []Violation) []Kind {
 
 func TestASoundRunIsFine(t *testing.T) {
 	h, l := sound()
-	if found := slices.Concat(Check(h, l, 1000), Quiet(h, l), Grown(l, l)); len(found) > 0 {
+	if found := slices.Concat(Check(h, l, Terms{Patience: 1000}), Quiet(h, l), Grown(l, l)); len(found) > 0 {
+		t.Errorf("found %v", found)
+	}
+}
+
+func TestLostRepliesExcuseASecondCreation(t *testing.T) {
+	h, l := sound()
+	h.Submits[0].Acks[1].Created = true
+	if found := Check(h, l, Terms{LostReplies: true}); len(found) > 0 {
 		t.Errorf("found %v", found)
 	}
 }
@@ -217,7 +225,7 @@ func TestPlantedViolationsAreFound(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			h, l := sound()
 			c.plant(&h, &l)
-			if found := Check(h, l, 1000); !slices.Equal(kinds(found), c.want) {
+			if found := Check(h, l, Terms{Patience: 1000}); !slices.Equal(kinds(found), c.want) {
 				t.Errorf("found %v, want %v: %v", kinds(found), c.want, found)
 			}
 		})
@@ -295,7 +303,7 @@ func TestLogsAreReadBack(t *testing.T) {
 	if len(again.Submits) != len(h.Submits) || len(again.Submits[0].Acks) != 2 || again.Submits[0].Tries != 2 {
 		t.Errorf("the inputs were read back as %+v", again.Submits)
 	}
-	if found := Check(again, ledger, 1000); !slices.Equal(kinds(found), []Kind{Slow}) {
+	if found := Check(again, ledger, Terms{Patience: 1000}); !slices.Equal(kinds(found), []Kind{Slow}) {
 		t.Errorf("found %v", found)
 	}
 	if got, want := Count(again, ledger), Count(h, l); got != want {

@@ -94,9 +94,15 @@ func (b *book) at(seq int64) (Event, payload, bool) {
 	return b.events[seq-1], b.bodies[seq-1], true
 }
 
+// Terms are what a run promised beyond what every run does.
+type Terms struct {
+	Patience    int64 // how long an acknowledgement may take, in milliseconds; 0 is no bound
+	LostReplies bool  // the database's replies were cut off: see acknowledged
+}
+
 // Check returns what is wrong with a run whose faults are over, whose last inputs are answered and whose readers were
-// given the time to read all. Patience, in milliseconds, bounds how long an acknowledgement may take; 0 is no bound.
-func Check(h History, l Ledger, patience int64) []Violation {
+// given the time to read all.
+func Check(h History, l Ledger, terms Terms) []Violation {
 	var found []Violation
 	for _, f := range h.Failures {
 		found = append(found, Violation{Kind: f.Kind, Tenant: f.Tenant, Session: f.Session, Detail: f.Detail})
@@ -108,7 +114,7 @@ func Check(h History, l Ledger, patience int64) []Violation {
 	}
 	for _, b := range books(h, l, &found) {
 		b.readPayloads()
-		b.inputs(patience)
+		b.inputs(terms)
 		b.results()
 		b.attempts()
 		b.answers()

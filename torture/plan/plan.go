@@ -101,7 +101,6 @@ var points = []point{
 	{"before:SubmitInput", 6, false}, {"committed:user.message", 6, false}, {"after:SubmitInput", 6, false},
 	{"before:Claim", 12, false}, {"after:Claim", 4, false},
 	{"before:AppendAssistant", 6, false}, {"committed:assistant.message", 6, false}, {"after:AppendAssistant", 6, false},
-	{"before:StartCalls", 1, false}, {"after:StartCalls", 1, false},
 	{"before:Execute", 4, false}, {"after:Execute", 4, false},
 	{"before:AppendToolResult", 4, false}, {"committed:tool.result", 4, false}, {"after:AppendToolResult", 4, false},
 	{"before:Settle", 4, false}, {"committed:run.finished", 4, false}, {"after:Settle", 4, false},
@@ -120,6 +119,7 @@ func New(o Options) Plan {
 	rng := stream(o.Seed, "faults")
 	deck := &deck{rng: rng}
 	slots := make([][]Action, o.Servers)
+	var order []int // whose turn it is, so that no lane is much longer than the others
 	var rolls, database []Action
 	for i := range o.Cycles {
 		fault := o.Faults[i%len(o.Faults)]
@@ -131,7 +131,11 @@ func New(o Options) Plan {
 		case fault.OfDatabase():
 			database = append(database, databaseAction(rng, fault))
 		default:
-			slot := rng.IntN(o.Servers)
+			if len(order) == 0 {
+				order = rng.Perm(o.Servers)
+			}
+			slot := order[0]
+			order = order[1:]
 			slots[slot] = append(slots[slot], serverAction(rng, deck, fault, slot, o.Lease))
 		}
 	}
