@@ -22,6 +22,9 @@ SEEDS ?= 100000
 # make bench: -short, -only NAME,… (go run ./bench -h)
 BENCHFLAGS ?=
 
+# make torture: -seed N, -keep, … (go run ./torture -h)
+TORTUREFLAGS ?=
+
 GOLANGCI_VERSION := v2.15.0
 GOLANGCI = .cache/golangci-lint-$(GOLANGCI_VERSION)-$(shell go env GOVERSION)/golangci-lint
 
@@ -98,6 +101,10 @@ simulate: ## play SEEDS (100000) lives of several processes from SEED (1) on, in
 .PHONY: bench
 bench: ## measure beside limits and peers, with a throw-away Postgres, into docs/BENCHMARKS.md; BENCHFLAGS=-short is quick
 	@$(WITH_POSTGRES) go run ./bench -out docs/BENCHMARKS.md $(BENCHFLAGS)
+
+.PHONY: torture
+torture: ## break servers under load for a quarter of an hour and check what is left; TORTUREFLAGS="-seed 7" repeats one
+	@$(WITH_POSTGRES) go run ./torture -tier long $(TORTUREFLAGS)
 
 ##
 ## Check

@@ -18,6 +18,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/keel-agent/keel/torture/check"
 	"github.com/keel-agent/keel/torture/plan"
 )
 
@@ -52,6 +53,7 @@ func run(args []string) error {
 	tier := flags.String("tier", "", "play a list of scenarios instead: short or long")
 	keep := flags.Bool("keep", false, "keep the directory; it is kept anyway when something is violated")
 	printPlan := flags.Bool("plan", false, "print the schedule and leave")
+	recheck := flags.String("recheck", "", "check the run kept in this directory again, and nothing else")
 	binary := flags.String("binary", "", "a server built with -tags torture; built when empty")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -60,8 +62,11 @@ func run(args []string) error {
 	if s.Faults, err = plan.ParseFaults(*list); err != nil {
 		return err
 	}
+	if *recheck != "" {
+		return checkAgain(*recheck, s)
+	}
 	if s.Seed == 0 {
-		s.Seed = rand.Uint64() >> 32 //nolint:gosec // a seed
+		s.Seed = rand.Uint64() >> 32
 	}
 	scenarios, err := choose(s, *tier)
 	if err != nil {
@@ -73,6 +78,20 @@ func run(args []string) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	return session(ctx, scenarios, *binary, *duration, *keep)
+}
+
+// checkAgain checks what a run left in dir, by the flags' patience and faults.
+func checkAgain(dir string, s scenario) error {
+	history, ledger, err := readBack(dir)
+	if err != nil {
+		return err
+	}
+	o := outcome{scenario: s, dir: dir, history: history, ledger: ledger, violations: check.Check(history, ledger, s.terms())}
+	o.verdict(os.Stdout)
+	if len(o.violations) > 0 {
+		return errViolated
+	}
+	return nil
 }
 
 // choose returns the scenarios of a tier, or the one that the flags describe.
@@ -132,7 +151,7 @@ func session(ctx context.Context, scenarios []scenario, binary string, duration 
 	for round := 0; ; round++ {
 		for _, s := range scenarios {
 			if round > 0 {
-				s.Name, s.Seed = fmt.Sprintf("%s-%d", s.Name, round), s.Seed+uint64(round) //nolint:gosec // a small number
+				s.Name, s.Seed = fmt.Sprintf("%s-%d", s.Name, round), s.Seed+uint64(round)
 			}
 			say("%s: seed %d, %d faults of %v on %s", s.Name, s.Seed, s.Cycles, s.Faults, s.Store)
 			o, err := r.play(ctx, s)

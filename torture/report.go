@@ -30,10 +30,15 @@ func (o *outcome) report(w io.Writer) {
 	f := o.figures
 	fmt.Fprintf(w, "inputs     %d in %d sessions, %d acknowledgements (%d of them replays), %d guides, %d demoted, slowest %d ms\n", f.Inputs, f.Sessions, f.Acks, f.Replays, f.Guides, f.Demoted, f.SlowestAck)
 	fmt.Fprintf(w, "requests   %d failed at one server and were sent to the next, %d probes of other tenants\n", o.load.retries.Load(), f.Probes)
-	fmt.Fprintf(w, "ledger     %d events: %d answers, %d failed ones, %d results (%d stand-ins), %d runs (%d cancelled), epochs up to %d\n", f.Events, f.Answers, f.Failed, f.Results, f.Interrupted, f.Runs, f.Cancelled, f.HighestEpoch)
+	fmt.Fprintf(w, "ledger     %d events: %d answers, %d failed ones, %d results (%d stand-ins), %d runs (%d cancelled, %d failed, %d of these for want of attempts), epochs up to %d\n", f.Events, f.Answers, f.Failed, f.Results, f.Interrupted, f.Runs, f.Cancelled, f.FailedRuns, f.Exhausted, f.HighestEpoch)
 	fmt.Fprintf(w, "readers    %d connections, %d frames, %d generations in partials, %d pages\n", f.Connections, f.Frames, f.Partials, f.Pages)
 	fmt.Fprintf(w, "backend    asked %d times, %d made to fail; tools executed %d times\n", o.asked, o.failed, f.Effects)
 	fmt.Fprintf(w, "at rest    %.1f s behind the last fault\n", o.quietAfter.Seconds())
+	o.verdict(w)
+}
+
+// verdict writes whether anything was violated, and the evidence.
+func (o *outcome) verdict(w io.Writer) {
 	if len(o.violations) == 0 {
 		fmt.Fprintf(w, "verdict    nothing lost, nothing doubled, nothing out of order\n")
 		return

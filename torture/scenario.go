@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -68,14 +69,14 @@ func (r *rig) play(ctx context.Context, s scenario) (outcome, error) {
 		return o, err
 	}
 	defer model.Close()
-	log, err := newJournal(filepath.Join(o.dir, "clients.jsonl"))
+	log, err := newJournal(filepath.Join(o.dir, clientsFile))
 	if err != nil {
 		return o, err
 	}
 	defer func() { _ = log.close() }()
 	f := &fleet{
 		binary: r.binary, dir: o.dir, store: store, backend: model.URL(), effects: filepath.Join(o.dir, "effects"), journal: log,
-		shaky: slices.ContainsFunc(s.Faults, plan.Fault.OfDatabase),
+		shaky: s.terms().LostReplies,
 	}
 	if err := f.open(ctx, s.Servers); err != nil {
 		return o, err
@@ -116,7 +117,7 @@ func (r *rig) openStore(ctx context.Context, s scenario, dir string) (store stri
 }
 
 func writePlan(p plan.Plan, clients int, path string) error {
-	f, err := os.Create(path) //nolint:gosec // below a directory of our own
+	f, err := os.Create(path)
 	if err != nil {
 		return err
 	}
@@ -265,7 +266,7 @@ func (t *trial) effects() error {
 
 // verify runs keel verify, and returns what it found.
 func (t *trial) verify(ctx context.Context) ([]check.Violation, error) {
-	cmd := exec.CommandContext(ctx, t.fleet.binary, "verify", "--store", t.fleet.store) //nolint:gosec // the program that we built
+	cmd := exec.CommandContext(ctx, t.fleet.binary, "verify", "--store", t.fleet.store)
 	cmd.Env = plainEnvironment()
 	out, err := cmd.CombinedOutput()
 	var exit *exec.ExitError
@@ -278,28 +279,61 @@ func (t *trial) verify(ctx context.Context) ([]check.Violation, error) {
 	return nil, err
 }
 
+// check writes the rows beside the clients' log, reads both back and has them judged.
 func (t *trial) check(before, after check.Ledger, faulty []check.Violation) error {
-	f, err := os.Open(filepath.Join(t.out.dir, "clients.jsonl"))
+	if err := dump(after, filepath.Join(t.out.dir, ledgerFile)); err != nil {
+		return err
+	}
+	history, ledger, err := readBack(t.out.dir)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = f.Close() }()
-	history, err := check.ReadHistory(f)
-	if err != nil {
-		return err
-	}
-	dump, err := os.Create(filepath.Join(t.out.dir, "ledger.jsonl"))
-	if err != nil {
-		return err
-	}
-	if err := errors.Join(after.Write(dump), dump.Close()); err != nil {
-		return err
-	}
-	t.out.history, t.out.ledger = history, after
-	t.out.figures = check.Count(history, after)
-	terms := check.Terms{Patience: t.Patience.Milliseconds(), LostReplies: t.fleet.shaky}
-	t.out.violations = slices.Concat(faulty, check.Quiet(history, before), check.Grown(before, after), check.Check(history, after, terms))
+	t.out.history, t.out.ledger = history, ledger
+	t.out.figures = check.Count(history, ledger)
+	t.out.violations = slices.Concat(faulty, check.Quiet(history, before), check.Grown(before, ledger), check.Check(history, ledger, t.terms()))
 	return nil
+}
+
+func (s *scenario) terms() check.Terms {
+	return check.Terms{Patience: s.Patience.Milliseconds(), LostReplies: slices.ContainsFunc(s.Faults, plan.Fault.OfDatabase)}
+}
+
+// Files of a run.
+const (
+	clientsFile = "clients.jsonl"
+	ledgerFile  = "ledger.jsonl"
+)
+
+func dump(l check.Ledger, path string) error {
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	out := bufio.NewWriter(f)
+	return errors.Join(l.Write(out), out.Flush(), f.Close())
+}
+
+// readBack reads what a run left in dir.
+func readBack(dir string) (check.History, check.Ledger, error) {
+	clients, err := os.Open(filepath.Join(dir, clientsFile))
+	if err != nil {
+		return check.History{}, check.Ledger{}, err
+	}
+	defer func() { _ = clients.Close() }()
+	rows, err := os.Open(filepath.Join(dir, ledgerFile))
+	if err != nil {
+		return check.History{}, check.Ledger{}, err
+	}
+	defer func() { _ = rows.Close() }()
+	history, err := check.ReadHistory(clients)
+	if err != nil {
+		return check.History{}, check.Ledger{}, fmt.Errorf("%s: %w", clientsFile, err)
+	}
+	ledger, err := check.ReadLedger(rows)
+	if err != nil {
+		return check.History{}, check.Ledger{}, fmt.Errorf("%s: %w", ledgerFile, err)
+	}
+	return history, ledger, nil
 }
 
 // wait waits for a group, but not for ever.

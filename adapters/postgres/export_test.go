@@ -1,6 +1,8 @@
 package postgres
 
 import (
+	"context"
+	"sync"
 	"time"
 
 	"github.com/keel-agent/keel/adapters/bus"
@@ -23,4 +25,21 @@ const ChannelName = channelName
 // Wanted reports whether the bus knows that another process has subscribers of the session's partials.
 func (b *Bus) Wanted(ref domain.SessionRef) bool {
 	return b.interest.Wanted(bus.DigestOf(ports.Topic{Session: ref}))
+}
+
+// Freeze begins a claim of the process as far as its locks and leaves it at that, as a process does that is stopped in the
+// middle of one. What it holds is given back when the server ends the transaction, or by the returned function.
+func (s *Store) Freeze(ctx context.Context, process string) (thaw func(), err error) {
+	conn, err := s.pool.Acquire(ctx)
+	if err != nil {
+		return nil, err
+	}
+	thaw = sync.OnceFunc(func() {
+		_ = conn.Conn().Close(context.WithoutCancel(ctx))
+		conn.Release()
+	})
+	c := &claiming{}
+	c.req.Process, c.req.Max = process, 10
+	_, _, err = c.propose(ctx, conn)
+	return thaw, err
 }

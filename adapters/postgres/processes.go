@@ -109,7 +109,9 @@ SELECT NOT EXISTS (SELECT 1 FROM processes WHERE dead OR expires_at <= ` + nowMS
     FROM owners AS o WHERE o.owner IS NOT NULL
 )`
 
-	buryText = "UPDATE processes SET dead = true WHERE NOT dead AND expires_at <= " + nowMS
+	// buryText passes over a row that a claim still holds: its process may have frozen, and the others are not to wait.
+	buryText = "UPDATE processes SET dead = true WHERE process_id IN (SELECT process_id FROM processes WHERE NOT dead AND expires_at <= " + nowMS +
+		" ORDER BY process_id FOR NO KEY UPDATE SKIP LOCKED)"
 
 	// orphansText yields the running runs of dead processes and of those without a row, and each dead process that
 	// owns none as a row without run.

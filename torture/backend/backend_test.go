@@ -24,7 +24,7 @@ func ask(t *testing.T, s *Server, messages string) (int, string, error) {
 // text joins the pieces of an answer, and tells the calls in it.
 func text(t *testing.T, body string) (said string, calls []string, reason string) {
 	t.Helper()
-	for _, event := range strings.Split(strings.TrimSpace(body), "\n\n") {
+	for event := range strings.SplitSeq(strings.TrimSpace(body), "\n\n") {
 		var chunk struct {
 			Choices []struct {
 				Delta struct {

@@ -115,6 +115,8 @@ func finalStatus(r Run) string {
 	return ""
 }
 
+func (r Run) over() bool { return r.Status == "done" || r.Status == "failed" }
+
 // ended checks that no run is left, and that each input has an answer. Excused is an input whose run failed or was
 // cancelled, if excuses count.
 func (b *book) ended(excuses bool) {
@@ -122,7 +124,7 @@ func (b *book) ended(excuses bool) {
 	runs := map[string]Run{}
 	for _, r := range b.runs {
 		runs[r.ID] = r
-		if r.Status == "pending" || r.Status == "running" {
+		if !r.over() {
 			active++
 			b.say(NotQuiet, fmt.Sprintf("the run %s is still %s (attempts %d, reason %q, due %s)", r.ID, r.Status, r.Attempts, r.Reason, wireTime(r.Due)))
 		}
@@ -146,6 +148,9 @@ func (b *book) ended(excuses bool) {
 			continue
 		}
 		r, known := runs[e.Run]
+		if excuses && known && !r.over() { // said above
+			continue
+		}
 		if !excuses || !known || r.Status != "failed" {
 			b.say(Unanswered, fmt.Sprintf("the input has no answer; its run %q is %q (%s)", e.Run, r.Status, r.Reason), e.Seq)
 		}

@@ -5,6 +5,7 @@ type Figures struct {
 	Sessions, Inputs, Acks, Replays  int
 	Events, Answers, Failed, Results int
 	Interrupted, Runs, Cancelled     int
+	Exhausted, FailedRuns            int // failed runs: the budget used up, all but the cancelled
 	Connections, Frames, Partials    int
 	Pages, Probes, Effects           int
 	Guides, Demoted                  int
@@ -27,8 +28,14 @@ func Count(h History, l Ledger) Figures {
 		}
 	}
 	for _, r := range l.Runs {
-		if r.Reason == "cancelled" {
+		switch {
+		case r.Reason == "cancelled":
 			f.Cancelled++
+		case r.Status == "failed":
+			f.FailedRuns++
+			if r.Reason == "attempts_exhausted" {
+				f.Exhausted++
+			}
 		}
 	}
 	for _, s := range l.Sessions {

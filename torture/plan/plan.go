@@ -193,7 +193,7 @@ func stream(seed uint64, purpose string) *rand.Rand {
 	for _, c := range []byte(purpose) {
 		h = (h ^ uint64(c)) * 1099511628211
 	}
-	return rand.New(rand.NewPCG(seed, h)) //nolint:gosec // a schedule is no secret
+	return rand.New(rand.NewPCG(seed, h))
 }
 
 func between(rng *rand.Rand, from, to int) time.Duration {
