@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"slices"
 	"time"
 
 	"github.com/keel-agent/keel/domain"
@@ -30,10 +31,16 @@ func DoNowhere(ref domain.SessionRef, cmd domain.Command) (domain.Outcome, error
 }
 
 // Wrote reports whether v shows exactly the state that a lost write of fx leaves. It is certain only where fx appended
-// an event, whose hash no other write shares.
+// an event: no other write shares its hash, except that of an equal request which came in the same millisecond. Such a
+// twin differs in the run that it named, if it named one; otherwise its outcome is the same.
 func Wrote(v domain.View, fx *domain.Effects) bool {
 	return fx != nil && v.Session != nil && len(fx.Events) > 0 && v.Session.Version == fx.Session.Version &&
-		v.Session.HeadHash == fx.Session.HeadHash
+		v.Session.HeadHash == fx.Session.HeadHash && (v.Event == nil || holds(fx, v.Event))
+}
+
+// holds reports whether e is an event of fx.
+func holds(fx *domain.Effects, e *domain.Event) bool {
+	return slices.ContainsFunc(fx.Events, func(own domain.Event) bool { return own.Hash == e.Hash && own.RunID == e.RunID })
 }
 
 // WroteKey reports whether v shows that a lost write of fx went through, whatever was written since: the event under
@@ -47,10 +54,5 @@ func WroteKey(v domain.View, fx *domain.Effects) bool {
 	case v.Event == nil:
 		return false
 	}
-	for _, e := range fx.Events {
-		if e.Hash == v.Event.Hash {
-			return true
-		}
-	}
-	return false
+	return holds(fx, v.Event)
 }
