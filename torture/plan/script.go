@@ -92,7 +92,7 @@ func (s *Script) Next() Step {
 func (s *Script) directive() string {
 	parts := []string{fmt.Sprintf("pieces=%d", 1+s.rng.IntN(5)), fmt.Sprintf("delay=%d", s.rng.IntN(80))}
 	if s.rng.IntN(3) == 0 {
-		parts = append(parts, "tools="+pick(s.rng, "c", "s", "t", "cs", "sc", "cct", "ss", "cst"), fmt.Sprintf("rounds=%d", 1+s.rng.IntN(2)), fmt.Sprintf("sleep=%d", s.rng.IntN(400)))
+		parts = append(parts, "tools="+pick(s.rng, "c", "s", "s", "cs", "sc", "cct", "ss", "cst"), fmt.Sprintf("rounds=%d", 1+s.rng.IntN(2)), fmt.Sprintf("sleep=%d", s.rng.IntN(1000)))
 	}
 	if s.rng.IntN(20) == 0 {
 		parts = append(parts, "fail="+pick(s.rng, "503", "cut", "error", "reset", "400"), fmt.Sprintf("times=%d", 1+s.rng.IntN(2)))
