@@ -160,6 +160,7 @@ func (t *trial) run(ctx context.Context) error {
 	}
 	lastFault := time.Now()
 	end()
+	t.model.Heal()
 	t.rig.say("the last fault is over, %d inputs so far", l.inputs.Load())
 	var written atomic.Bool
 	time.AfterFunc(t.Quiet, func() {
@@ -195,7 +196,6 @@ func (t *trial) judge(ctx context.Context, l *load) error {
 	if err != nil {
 		return err
 	}
-	t.model.Heal()
 	after, err := t.last(ctx, l, before)
 	if err != nil {
 		return err
