@@ -163,15 +163,15 @@ func serverUser() (*syscall.Credential, error) {
 	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, errors.Join(errUser, errGroup)
 }
 
-// freePort returns a port that is free now, below those that the kernel gives to outgoing connections: it is used
-// again by each successor.
+// freePort returns a port that is free now, below those that the kernel gives to outgoing connections and that
+// scripts/with-postgres.sh takes: it is used again by each successor.
 func freePort(ctx context.Context) (int, error) {
 	for range 100 {
-		n, err := rand.Int(rand.Reader, big.NewInt(12_000))
+		n, err := rand.Int(rand.Reader, big.NewInt(10_000))
 		if err != nil {
 			return 0, err
 		}
-		port := 20_000 + int(n.Int64())
+		port := 10_000 + int(n.Int64())
 		l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:"+strconv.Itoa(port))
 		if err == nil {
 			return port, l.Close()

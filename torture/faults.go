@@ -86,14 +86,35 @@ func (f *faults) done(what string) {
 	}
 }
 
+// server plays a fault of a server and starts the successor, which is told its own end if it is to end at a point.
 func (f *faults) server(ctx context.Context, a, next plan.Action) error {
 	s := f.fleet.slots[a.Slot]
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	point := ""
-	if next.Slot == a.Slot && next.Fault == plan.Point {
-		point = next.Point
+	if err := s.prepare(ctx, a); err != nil {
+		return err
 	}
+	switch a.Fault {
+	case plan.Kill:
+		s.proc.kill()
+	case plan.Point:
+		f.atPoint(s, a)
+	case plan.Term:
+		s.term()
+	case plan.Stop:
+		_ = s.proc.cmd.Process.Signal(syscall.SIGSTOP)
+		pause(ctx, a.Hold)
+		_ = s.proc.cmd.Process.Signal(syscall.SIGCONT)
+		return ctx.Err()
+	}
+	if next.Slot != a.Slot || next.Fault != plan.Point {
+		return s.start("")
+	}
+	return s.start(next.Point)
+}
+
+// prepare waits until the fault is due: for a server that is ready, and that ends where it is to end.
+func (s *slot) prepare(ctx context.Context, a plan.Action) error {
 	if s.proc.point != a.Point { // another lane, or an action that left its process alive
 		s.proc.kill()
 		if err := s.start(a.Point); err != nil {
@@ -110,20 +131,7 @@ func (f *faults) server(ctx context.Context, a, next plan.Action) error {
 	if ready && a.Fault != plan.Point || a.Drain {
 		pause(ctx, a.After)
 	}
-	switch a.Fault {
-	case plan.Kill:
-		s.proc.kill()
-	case plan.Point:
-		f.atPoint(s, a)
-	case plan.Term:
-		s.term()
-	case plan.Stop:
-		_ = s.proc.cmd.Process.Signal(syscall.SIGSTOP)
-		pause(ctx, a.Hold)
-		_ = s.proc.cmd.Process.Signal(syscall.SIGCONT)
-		return ctx.Err()
-	}
-	return s.start(point)
+	return nil
 }
 
 // atPoint waits until the process has killed itself.
