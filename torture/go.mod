@@ -22,6 +22,7 @@ require (
 	github.com/jackc/pgservicefile v0.0.0-20240606120523-5a60cdf6a761 // indirect
 	github.com/jackc/puddle/v2 v2.2.3 // indirect
 	github.com/jinzhu/inflection v1.0.0 // indirect
+	github.com/keel-agent/keel/adapters/bus v0.0.0 // indirect
 	github.com/keel-agent/keel/adapters/sqlstore v0.0.0 // indirect
 	github.com/mattn/go-isatty v0.0.24 // indirect
 	github.com/mfridman/interpolate v0.2.0 // indirect
@@ -48,6 +49,7 @@ require (
 )
 
 replace (
+	github.com/keel-agent/keel/adapters/bus => ../adapters/bus
 	github.com/keel-agent/keel/adapters/memory => ../adapters/memory
 	github.com/keel-agent/keel/adapters/postgres => ../adapters/postgres
 	github.com/keel-agent/keel/adapters/sqlite => ../adapters/sqlite
