@@ -174,15 +174,10 @@ func (k *call) rename(raw wire.Raw) {
 	switch {
 	case old == next:
 	case old != "" && strings.HasPrefix(next, old):
-		k.name.Add(quoted(next[len(old):]))
+		k.name.Add(wire.Quoted(next[len(old):]))
 	default:
 		k.name.Add(raw)
 	}
-}
-
-func quoted(s string) wire.Raw {
-	b, _ := wire.Encode(s)
-	return b
 }
 
 func (k *call) show() *ports.ToolCallPart {

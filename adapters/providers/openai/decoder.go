@@ -1,7 +1,6 @@
 package openai
 
 import (
-	"bytes"
 	"encoding/json"
 	"strings"
 
@@ -10,10 +9,7 @@ import (
 	"github.com/keel-agent/keel/ports"
 )
 
-// maxReply bounds what one answer may hold in bytes: a model that loops writes until somebody stops it.
-const maxReply = 32 << 20
-
-// decoder turns the chunks of one answer into a reply.
+// decoder turns the chunks of one answer into a reply; see wire.Decoder.
 type decoder struct {
 	emit func(ports.Delta)
 
@@ -34,35 +30,25 @@ type part struct {
 	call *call
 }
 
-// life says what a chunk meant to a stream.
-type life int
-
-const (
-	ping     life = iota // nothing
-	alive                // the answer goes on
-	finished             // the answer is complete; usage may follow
-	done                 // nothing follows
-)
-
-// event takes the data of one event.
-func (d *decoder) event(e wire.Event) (life, error) {
+// Event takes the data of one event.
+func (d *decoder) Event(e wire.Event) (wire.Life, error) {
 	data := strings.TrimSpace(e.Data)
 	switch {
 	case data == "[DONE]":
-		return done, nil
+		return wire.Done, nil
 	case e.Type == "error":
 		f, ok := wire.ReadFault([]byte(data))
 		if !ok {
 			f = wire.ErrorValue(errorText(data))
 		}
-		return ping, f.Error()
+		return wire.Ping, f.Error()
 	case !strings.Contains(data, "\n") || json.Valid([]byte(data)):
 		return d.chunk([]byte(data))
 	}
 	// Some servers end events with one line feed in place of two.
-	best := ping
+	best := wire.Ping
 	for line := range strings.Lines(data) {
-		l, err := d.event(wire.Event{Data: line})
+		l, err := d.Event(wire.Event{Data: line})
 		if err != nil {
 			return l, err
 		}
@@ -76,23 +62,23 @@ func errorText(data string) wire.Raw {
 	if raw := wire.Raw(data); raw.IsValid() {
 		return raw
 	}
-	return quoted(data)
+	return wire.Quoted(data)
 }
 
 // chunk takes one chunk, or one whole completion.
-func (d *decoder) chunk(data []byte) (life, error) {
+func (d *decoder) chunk(data []byte) (wire.Life, error) {
 	if len(data) == 0 || string(data) == "null" {
-		return ping, nil
+		return wire.Ping, nil
 	}
 	var c chunk
 	err := wire.Decode(data, &c)
 	if err != nil || c.faulty() {
 		if f, ok := wire.ReadFault(data); ok {
-			return ping, f.Error()
+			return wire.Ping, f.Error()
 		}
 	}
 	if err != nil {
-		return ping, malformed("a chunk of the stream is not an object: " + err.Error())
+		return wire.Ping, wire.Malformed("a chunk of the stream is not an object: " + err.Error())
 	}
 	if d.model == "" {
 		d.model = wire.Clean(wire.String(c.Model))
@@ -101,27 +87,23 @@ func (d *decoder) chunk(data []byte) (life, error) {
 		d.usage = u
 	}
 	d.calls.round++
-	l := ping
+	l := wire.Ping
 	before := d.size
 	for _, raw := range list(c.Choices) {
 		if err := d.take(read[choice](raw)); err != nil {
-			return ping, err
+			return wire.Ping, err
 		}
 	}
 	if d.size > before {
-		l = alive
+		l = wire.Alive
 	}
-	if d.size > maxReply {
-		return ping, malformed("the answer is larger than this server reads")
+	if d.size > wire.MaxReply {
+		return wire.Ping, wire.Malformed("the answer is larger than this server reads")
 	}
 	if d.finish != "" {
-		l = finished
+		l = wire.Finished
 	}
 	return l, nil
-}
-
-func malformed(why string) error {
-	return &ports.ProviderError{Class: ports.Retryable, Code: "malformed_stream", Message: why}
 }
 
 // take reads one choice. Only the first one that an answer names is read.
@@ -294,15 +276,14 @@ func (d *decoder) piece(p piece) error {
 	return nil
 }
 
-// completion takes the body of an answer that is no stream.
-func (d *decoder) completion(body []byte) error {
-	body = bytes.TrimSpace(body)
-	if len(body) == 0 {
-		return malformed("the answer is empty")
-	}
+// Whole takes the body of an answer that is no stream.
+func (d *decoder) Whole(body []byte) error {
 	l, err := d.chunk(body)
-	if err == nil && l != finished {
-		err = malformed("the answer is neither a stream nor a completion")
+	if err == nil && l != wire.Finished {
+		return wire.Malformed("the answer is neither a stream nor a completion")
 	}
 	return err
 }
+
+// Complete reports whether a finish reason has come.
+func (d *decoder) Complete() bool { return d.finish != "" }

@@ -61,8 +61,8 @@ func (d *decoder) end(reason string) error {
 	return nil
 }
 
-// reply returns the complete answer, or the fault that makes it a failed attempt with what had arrived.
-func (d *decoder) reply(asked string) (ports.Reply, error) {
+// Reply returns the complete answer, or the fault that makes it a failed attempt with what had arrived.
+func (d *decoder) Reply(asked string) (ports.Reply, error) {
 	cut := d.finish == domain.StopLength || d.finish == domain.StopRefusal
 	r := d.assemble(asked, cut)
 	r.StopReason = d.finish
@@ -79,8 +79,8 @@ func (d *decoder) reply(asked string) (ports.Reply, error) {
 	return wire.Complete(r)
 }
 
-// partial returns what had arrived of an answer that failed.
-func (d *decoder) partial(asked string) ports.Reply { return d.assemble(asked, true) }
+// Partial returns what had arrived of an answer that failed.
+func (d *decoder) Partial(asked string) ports.Reply { return d.assemble(asked, true) }
 
 func (d *decoder) assemble(asked string, cut bool) ports.Reply {
 	r := ports.Reply{Usage: d.usage, Model: d.model}

@@ -1,8 +1,6 @@
 package openai
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"strings"
 
 	"github.com/keel-agent/keel/adapters/providers/wire"
@@ -38,18 +36,12 @@ type imageURL struct {
 	URL string `json:"url"`
 }
 
-// What stands in place of nothing: backends refuse empty messages, and a result may not be left out.
-const (
-	emptyInput  = "(empty message)"
-	emptyOutput = "(no output)"
-)
-
 // messages returns the messages of req as this wire wants them: no blank text, no thinking (the wire has no place for
 // it), each result after its call, images of results in a user message behind them, neighbouring user messages as one.
 func messages(req ports.ModelRequest) []message {
 	var b builder
 	if s := wire.Clean(req.System); strings.TrimSpace(s) != "" {
-		b.out = append(b.out, message{Role: "system", Content: jsonText(s)})
+		b.out = append(b.out, message{Role: "system", Content: wire.Quoted(s)})
 	}
 	for _, m := range req.Messages {
 		switch m.Role {
@@ -81,7 +73,7 @@ func (b *builder) flush() {
 func (b *builder) user(m domain.Message) {
 	parts := visible(m.Content)
 	if len(parts) == 0 {
-		parts = []contentPart{textPart(emptyInput)}
+		parts = []contentPart{textPart(wire.EmptyInput)}
 	}
 	b.pending = append(b.pending, parts...)
 }
@@ -98,7 +90,7 @@ func (b *builder) assistant(m domain.Message) {
 		}
 	}
 	if s := text.String(); strings.TrimSpace(s) != "" {
-		out.Content = jsonText(s)
+		out.Content = wire.Quoted(s)
 	} else if len(out.ToolCalls) == 0 {
 		return
 	}
@@ -107,19 +99,8 @@ func (b *builder) assistant(m domain.Message) {
 }
 
 func callMessage(block domain.Block) toolCall {
-	args := wire.CleanJSON(block.Arguments)
-	if args == "" {
-		args = malformedArguments(block.RawArguments)
-	}
-	return toolCall{ID: wireID(block.ID), Type: "function", Function: functionCall{Name: wire.Clean(block.Name), Arguments: args}}
-}
-
-// malformedArguments wraps argument text that is no object in one: backends parse what they get back.
-func malformedArguments(raw string) string {
-	b, _ := wire.Encode(struct {
-		Malformed string `json:"malformed"`
-	}{wire.Clean(raw)})
-	return string(b)
+	f := functionCall{Name: wire.Clean(block.Name), Arguments: wire.CallArguments(block)}
+	return toolCall{ID: wireID(block.ID), Type: "function", Function: f}
 }
 
 func (b *builder) result(m domain.Message) {
@@ -137,9 +118,9 @@ func (b *builder) result(m domain.Message) {
 		b.pending = append(b.pending, textPart("Image from a result of "+wire.Clean(m.ToolName)+":"), part)
 	}
 	if len(text) == 0 {
-		text = []string{emptyOutput}
+		text = []string{wire.EmptyOutput}
 	}
-	b.out = append(b.out, message{Role: "tool", Content: jsonText(strings.Join(text, "\n")), ToolCallID: wireID(m.CallID)})
+	b.out = append(b.out, message{Role: "tool", Content: wire.Quoted(strings.Join(text, "\n")), ToolCallID: wireID(m.CallID)})
 }
 
 // visible returns the texts and images of blocks, without blank ones.
@@ -169,22 +150,8 @@ func userContent(parts []contentPart) wire.Raw {
 		}
 		texts = append(texts, p.Text)
 	}
-	return jsonText(strings.Join(texts, "\n\n"))
+	return wire.Quoted(strings.Join(texts, "\n\n"))
 }
 
-func jsonText(s string) wire.Raw { return quoted(s) }
-
-// maxID is the longest id of a tool call that OpenAI takes.
-const maxID = 40
-
-// wireID returns id as every backend takes it. A call and its result get the same one.
-func wireID(id string) string {
-	plain := strings.IndexFunc(id, func(r rune) bool {
-		return (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z') && r != '_' && r != '-'
-	}) < 0
-	if plain && len(id) <= maxID {
-		return id
-	}
-	sum := sha256.Sum256([]byte(id))
-	return "call_" + hex.EncodeToString(sum[:16])
-}
+// wireID returns the id of a call as OpenAI takes it: of at most 40 characters.
+func wireID(id string) string { return wire.CallID(id, 40) }

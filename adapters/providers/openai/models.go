@@ -2,66 +2,30 @@ package openai
 
 import (
 	"context"
-	"io"
+	"errors"
 	"net/http"
 	"slices"
-	"time"
 
 	"github.com/keel-agent/keel/adapters/providers/wire"
 	"github.com/keel-agent/keel/ports"
-)
-
-const (
-	modelsTimeout = 10 * time.Second
-	maxModels     = 8 << 20
 )
 
 // Models lists what the backend lists, the configured model first even if the backend keeps it to itself. A backend
 // without such a list has that one model, or none.
 func (p *Provider) Models(ctx context.Context) ([]ports.Model, error) {
 	models, err := p.models(ctx)
-	return models, p.secrets.Redact(err)
+	return models, p.backend.Redact(err)
 }
 
 func (p *Provider) models(ctx context.Context) ([]ports.Model, error) {
-	watched, watch := wire.NewWatch(ctx, modelsTimeout)
-	defer watch.Stop()
-	r, err := p.request(watched, http.MethodGet, "/models", nil)
+	body, err := p.backend.Get(ctx, "/models")
+	if fault := (*ports.ProviderError)(nil); errors.As(err, &fault) && (fault.Status == http.StatusNotFound || fault.Status == http.StatusMethodNotAllowed) {
+		body, err = nil, nil
+	}
 	if err != nil {
 		return nil, err
 	}
-	resp, err := p.client.Do(r)
-	if err != nil {
-		return nil, watch.Fault(err)
-	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxModels))
-	if err != nil {
-		return nil, watch.Fault(err)
-	}
-	var found []ports.Model
-	switch {
-	case resp.StatusCode == http.StatusNotFound || resp.StatusCode == http.StatusMethodNotAllowed:
-	case resp.StatusCode >= 300:
-		f := wire.BodyFault(resp.StatusCode, body)
-		f.RetryAfter = wire.RetryAfter(resp.Header, time.Now())
-		return nil, f.Error()
-	default:
-		found = readModels(body)
-	}
-	return p.defaultFirst(found), nil
-}
-
-func (p *Provider) defaultFirst(found []ports.Model) []ports.Model {
-	if p.cfg.Model == "" {
-		return found
-	}
-	first := ports.Model{ID: p.cfg.Model}
-	if i := slices.IndexFunc(found, func(m ports.Model) bool { return m.ID == first.ID }); i >= 0 {
-		first = found[i]
-		found = slices.Delete(found, i, i+1)
-	}
-	return slices.Insert(found, 0, first)
+	return wire.DefaultFirst(p.cfg.Model, readModels(body)), nil
 }
 
 // readModels reads {"data":[…]}, {"models":[…]} or a bare list, of objects or of names.

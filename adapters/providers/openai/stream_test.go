@@ -55,7 +55,7 @@ func decode(t testing.TB, body io.Reader) decoded {
 	defer watch.Stop()
 	var out decoded
 	d := &decoder{emit: func(d ports.Delta) { out.deltas = append(out.deltas, d) }}
-	out.reply, out.err = d.read(body, "asked", watch)
+	out.reply, out.err = wire.ReadAnswer(body, "asked", d, watch)
 	return out
 }
 

@@ -44,6 +44,7 @@ func TestFaultsOfBodies(t *testing.T) {
 		// Handed case K33, point 2 and 3.
 		{400, `{"error":{"message":"This model's maximum context length is 131072 tokens."}}`, ports.Overflow, "", ""},
 		{400, `{"error":{"message":"prompt is too long: 210000 tokens > 200000 maximum","type":"invalid_request_error"}}`, ports.Overflow, "invalid_request_error", ""},
+		{400, `{"error":{"type":"invalid_request_error","message":"input length and ` + "`max_tokens`" + ` exceed context limit: 190000 + 32000 > 200000, decrease input length or ` + "`max_tokens`" + ` and try again"}}`, ports.Overflow, "invalid_request_error", ""},
 		{400, `{"error":{"message":"no","code":"context_length_exceeded"}}`, ports.Overflow, "context_length_exceeded", ""},
 		{400, `[{"error":{"code":400,"message":"The input token count (9) exceeds the maximum number of tokens allowed","status":"INVALID_ARGUMENT"}}]`, ports.Overflow, "INVALID_ARGUMENT", ""},
 		{400, `{"error":{"code":400,"message":"the request exceeds the available context size","type":"exceed_context_size_error","n_ctx":4096}}`, ports.Overflow, "exceed_context_size_error", ""},

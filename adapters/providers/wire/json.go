@@ -24,6 +24,12 @@ func Encode(v any) ([]byte, error) {
 	return json.Marshal(v, json.Deterministic(true), jsontext.AllowInvalidUTF8(true))
 }
 
+// Quoted returns s as a JSON string.
+func Quoted(s string) Raw {
+	b, _ := Encode(s) // a string always encodes
+	return b
+}
+
 // IsNull reports whether raw is absent or null.
 func IsNull(raw Raw) bool { return len(raw) == 0 || raw.Kind() == 'n' }
 

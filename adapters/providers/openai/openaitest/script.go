@@ -1,10 +1,10 @@
 package openaitest
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
-	"strings"
+
+	"github.com/keel-agent/keel/adapters/providers/wire/wiretest"
 )
 
 // Stream returns an answer that sends each chunk, the JSON of one, as an event, and then [DONE].
@@ -23,29 +23,6 @@ func Events(chunks ...string) Response {
 	return r
 }
 
-// Bytes returns an answer that writes each piece as it is.
-func Bytes(pieces ...string) Response {
-	var r Response
-	for _, p := range pieces {
-		r.Steps = append(r.Steps, Step{Write: p})
-	}
-	return r
-}
-
-// Whole returns an answer that is no stream: a JSON body.
-func Whole(body string) Response {
-	r := Bytes(body)
-	r.Header = map[string]string{"Content-Type": "application/json"}
-	return r
-}
-
-// Error returns an answer with an error status and a JSON body.
-func Error(status int, body string) Response {
-	r := Whole(body)
-	r.Status = status
-	return r
-}
-
 // Fault returns the body of an error with message and code.
 func Fault(message, code string) string {
 	return fmt.Sprintf(`{"error":{"message":%s,"type":null,"param":null,"code":%s}}`, quote(message), quote(code))
@@ -55,12 +32,6 @@ func Fault(message, code string) string {
 func TooMany(retryAfter string) Response {
 	r := Error(http.StatusTooManyRequests, Fault("slow down", "rate_limit_exceeded"))
 	r.Header["Retry-After"] = retryAfter
-	return r
-}
-
-// Ending returns r with another end.
-func (r Response) Ending(end End) Response {
-	r.End = end
 	return r
 }
 
@@ -102,10 +73,4 @@ func chunk(delta string) string {
 	return head + `"choices":[{"index":0,"delta":` + delta + `,"finish_reason":null}]}`
 }
 
-func quote(s string) string {
-	var b strings.Builder
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	_ = e.Encode(s) // a string always encodes
-	return strings.TrimSuffix(b.String(), "\n")
-}
+func quote(s string) string { return wiretest.Quote(s) }
