@@ -1,7 +1,6 @@
 package openai
 
 import (
-	"encoding/json"
 	"strings"
 
 	"github.com/keel-agent/keel/adapters/providers/wire"
@@ -32,29 +31,17 @@ type part struct {
 
 // Event takes the data of one event.
 func (d *decoder) Event(e wire.Event) (wire.Life, error) {
-	data := strings.TrimSpace(e.Data)
 	switch {
-	case data == "[DONE]":
+	case e.Data == "[DONE]":
 		return wire.Done, nil
 	case e.Type == "error":
-		f, ok := wire.ReadFault([]byte(data))
+		f, ok := wire.ReadFault([]byte(e.Data))
 		if !ok {
-			f = wire.ErrorValue(errorText(data))
+			f = wire.ErrorValue(errorText(e.Data))
 		}
 		return wire.Ping, f.Error()
-	case !strings.Contains(data, "\n") || json.Valid([]byte(data)):
-		return d.chunk([]byte(data))
 	}
-	// Some servers end events with one line feed in place of two.
-	best := wire.Ping
-	for line := range strings.Lines(data) {
-		l, err := d.Event(wire.Event{Data: line})
-		if err != nil {
-			return l, err
-		}
-		best = max(best, l)
-	}
-	return best, nil
+	return d.chunk([]byte(e.Data))
 }
 
 // errorText returns data as a JSON value, as a string if it is none.

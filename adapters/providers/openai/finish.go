@@ -39,9 +39,6 @@ var faultReasons = map[string]bool{
 	"network_error":                true, // Zhipu
 }
 
-// rank orders stop reasons for streams that send two: the one that says more about what is missing wins.
-var rank = map[domain.StopReason]int{domain.StopEndTurn: 1, domain.StopToolUse: 2, domain.StopLength: 3, domain.StopRefusal: 4}
-
 // end takes a finish reason, "" for none.
 func (d *decoder) end(reason string) error {
 	if reason == "" {
@@ -55,9 +52,7 @@ func (d *decoder) end(reason string) error {
 		}
 		return e
 	}
-	if rank[stop] > rank[d.finish] {
-		d.finish = stop
-	}
+	d.finish = wire.Graver(d.finish, stop)
 	return nil
 }
 

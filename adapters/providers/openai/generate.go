@@ -19,7 +19,7 @@ func (p *Provider) Generate(ctx context.Context, req ports.ModelRequest, emit fu
 
 func (p *Provider) generate(ctx context.Context, req ports.ModelRequest, emit func(ports.Delta)) (ports.Reply, error) {
 	if req.Model == "" {
-		model, err := p.defaultModel(ctx)
+		model, err := p.catalogue.DefaultModel(ctx)
 		if err != nil {
 			return ports.Reply{}, err
 		}

@@ -41,12 +41,12 @@ var ErrNotConfigured = errors.New("neither OPENAI_API_KEY nor OPENAI_BASE_URL is
 
 // Provider generates answers at one backend of the Chat Completions wire.
 type Provider struct {
-	cfg     Config
-	backend *wire.Backend
+	cfg       Config
+	backend   *wire.Backend
+	catalogue wire.Catalogue
 
 	noStreamOptions  atomic.Bool // the backend refuses stream_options
 	completionTokens sync.Map    // models that want max_completion_tokens in place of max_tokens
-	discovered       atomic.Pointer[string]
 }
 
 var _ ports.Provider = (*Provider)(nil)
@@ -70,7 +70,9 @@ func New(cfg Config) (*Provider, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Provider{cfg: cfg, backend: backend}, nil
+	p := &Provider{cfg: cfg, backend: backend}
+	p.catalogue.Default, p.catalogue.List = cfg.Model, p.list
+	return p, nil
 }
 
 // NewFromEnv returns the provider that OPENAI_API_KEY, OPENAI_BASE_URL and OPENAI_MODEL describe. A base URL alone is

@@ -3,8 +3,10 @@ package wire
 import (
 	"bufio"
 	"bytes"
+	"encoding/json"
 	"errors"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/keel-agent/keel/ports"
@@ -34,7 +36,7 @@ const (
 
 // Decoder turns the events of one answer into a reply.
 type Decoder interface {
-	// Event takes the next event. The error is a *ports.ProviderError that ends the answer.
+	// Event takes the next event, its data without white space around it. The error is a *ports.ProviderError that ends the answer.
 	Event(Event) (Life, error)
 	// Whole takes the JSON body of an answer that is no stream. The error is a *ports.ProviderError.
 	Whole(body []byte) error
@@ -84,7 +86,7 @@ func readEvents(stream *Stream, d Decoder, watch *Watch) (Life, error) {
 		if err != nil {
 			return last, err
 		}
-		l, err := d.Event(e)
+		l, err := take(d, e)
 		if err != nil {
 			return l, err
 		}
@@ -99,6 +101,26 @@ func readEvents(stream *Stream, d Decoder, watch *Watch) (Life, error) {
 		last = max(last, l)
 	}
 	return last, nil
+}
+
+// take gives e to d: line by line where a server ended events with one line feed in place of two.
+func take(d Decoder, e Event) (Life, error) {
+	e.Data = strings.TrimSpace(e.Data)
+	if e.Data == "" {
+		return Ping, nil
+	}
+	if e.Type == "error" || !strings.Contains(e.Data, "\n") || json.Valid([]byte(e.Data)) {
+		return d.Event(e)
+	}
+	best := Ping
+	for line := range strings.Lines(e.Data) {
+		l, err := d.Event(Event{Data: strings.TrimSpace(line)})
+		if err != nil {
+			return l, err
+		}
+		best = max(best, l)
+	}
+	return best, nil
 }
 
 func readWhole(body io.Reader, asked string, d Decoder, watch *Watch) (ports.Reply, error) {

@@ -28,6 +28,7 @@ type Backend struct {
 type BackendConfig struct {
 	BaseURL    string            // in front of every path; without a query and a slash at its end
 	Header     map[string]string // sent with every request; the values count as secrets
+	Public     map[string]string // sent with every request too, but no secret
 	Secrets    []string          // further texts that no error may tell
 	HTTPClient *http.Client      // default: one of its own, which Close closes; redirects are never followed
 	Idle       time.Duration     // how long the backend may be silent in an answer; 0 means DefaultIdle
@@ -44,6 +45,9 @@ func NewBackend(cfg BackendConfig) (*Backend, error) {
 		return nil, errors.New("the base URL must have neither a query nor a fragment")
 	}
 	b := &Backend{base: cfg.BaseURL, header: http.Header{}, idle: cfg.Idle, owned: cfg.HTTPClient == nil}
+	for name, value := range cfg.Public {
+		b.header.Set(name, value)
+	}
 	for name, value := range cfg.Header {
 		if strings.ContainsAny(name+value, "\r\n\x00") {
 			return nil, errors.New("a header or the API key holds a line break or U+0000")

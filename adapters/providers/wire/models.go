@@ -1,21 +1,56 @@
 package wire
 
 import (
+	"context"
+	"errors"
+	"net/http"
 	"slices"
+	"sync/atomic"
 
 	"github.com/keel-agent/keel/ports"
 )
 
-// DefaultFirst returns found with the model id in front, whether the backend lists it or not; found as it is when id is
-// "".
-func DefaultFirst(id string, found []ports.Model) []ports.Model {
-	if id == "" {
-		return found
+// Catalogue knows the models of a backend. It is safe for concurrent use.
+type Catalogue struct {
+	Default string                                           // the configured model, "" for none
+	List    func(ctx context.Context) ([]ports.Model, error) // asks the backend
+
+	first atomic.Pointer[string] // of the list, where no model is configured
+}
+
+// Models lists what the backend lists, the configured model first even if the backend keeps it to itself. A backend
+// without such a list (404, 405) has that one model, or none.
+func (c *Catalogue) Models(ctx context.Context) ([]ports.Model, error) {
+	found, err := c.List(ctx)
+	if fault := (*ports.ProviderError)(nil); errors.As(err, &fault) && (fault.Status == http.StatusNotFound || fault.Status == http.StatusMethodNotAllowed) {
+		found, err = nil, nil
 	}
-	first := ports.Model{ID: id}
-	if i := slices.IndexFunc(found, func(m ports.Model) bool { return m.ID == id }); i >= 0 {
+	if err != nil || c.Default == "" {
+		return found, err
+	}
+	first := ports.Model{ID: c.Default}
+	if i := slices.IndexFunc(found, func(m ports.Model) bool { return m.ID == c.Default }); i >= 0 {
 		first = found[i]
 		found = slices.Delete(found, i, i+1)
 	}
-	return slices.Insert(found, 0, first)
+	return slices.Insert(found, 0, first), nil
+}
+
+// DefaultModel returns the configured model, or the first one that the backend lists, which is asked once.
+func (c *Catalogue) DefaultModel(ctx context.Context) (string, error) {
+	if c.Default != "" {
+		return c.Default, nil
+	}
+	if id := c.first.Load(); id != nil {
+		return *id, nil
+	}
+	models, err := c.Models(ctx)
+	if err != nil {
+		return "", err
+	}
+	if len(models) == 0 {
+		return "", &ports.ProviderError{Class: ports.Fatal, Code: "no_model", Message: "no model is configured, and the backend lists none"}
+	}
+	c.first.Store(&models[0].ID)
+	return models[0].ID, nil
 }

@@ -26,3 +26,14 @@ func says(blocks []domain.Block) bool {
 	}
 	return false
 }
+
+// gravity orders stop reasons for streams that send two: the one that says more about what is missing wins.
+var gravity = map[domain.StopReason]int{domain.StopEndTurn: 1, domain.StopToolUse: 2, domain.StopLength: 3, domain.StopRefusal: 4}
+
+// Graver returns that of two stop reasons of one answer which says more about what is missing; "" says nothing.
+func Graver(a, b domain.StopReason) domain.StopReason {
+	if gravity[b] > gravity[a] {
+		return b
+	}
+	return a
+}

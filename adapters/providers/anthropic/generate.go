@@ -1,0 +1,50 @@
+package anthropic
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"github.com/keel-agent/keel/ports"
+)
+
+// Generate asks for one answer; see ports.Provider.
+func (p *Provider) Generate(ctx context.Context, req ports.ModelRequest, emit func(ports.Delta)) (ports.Reply, error) {
+	reply, err := p.generate(ctx, req, emit)
+	return reply, p.backend.Redact(err)
+}
+
+// errLearned tells that the backend refused something which the next request will do otherwise.
+var errLearned = errors.New("the backend refused a parameter")
+
+func (p *Provider) generate(ctx context.Context, req ports.ModelRequest, emit func(ports.Delta)) (ports.Reply, error) {
+	if req.Model == "" {
+		model, err := p.catalogue.DefaultModel(ctx)
+		if err != nil {
+			return ports.Reply{}, err
+		}
+		req.Model = model
+	}
+	var history thoughts
+	for {
+		r, err := p.build(req, history)
+		if err != nil {
+			return ports.Reply{Model: req.Model}, err
+		}
+		body, err := r.encode()
+		if err != nil {
+			return ports.Reply{Model: req.Model}, err
+		}
+		refused := func(status int, body []byte) error {
+			if status == http.StatusBadRequest && (p.learn(r, body) || r.thinks() && history.refused(body)) {
+				return errLearned
+			}
+			return nil
+		}
+		d := &decoder{emit: emit, names: toolNames(req.Tools)}
+		reply, err := p.backend.Generate(ctx, "/v1/messages", body, req.Model, d, refused)
+		if !errors.Is(err, errLearned) {
+			return reply, err
+		}
+	}
+}

@@ -1,0 +1,176 @@
+package anthropic
+
+import (
+	"encoding/base64"
+	"slices"
+	"strings"
+
+	"github.com/keel-agent/keel/adapters/providers/wire"
+	"github.com/keel-agent/keel/domain"
+)
+
+type message struct {
+	Role    string  `json:"role"`
+	Content []block `json:"content"`
+}
+
+// block is a content block. Which members are set follows from its type.
+type block struct {
+	Type         string        `json:"type"`
+	Text         string        `json:"text,omitzero"`
+	Thinking     *string       `json:"thinking,omitzero"` // there even if empty
+	Signature    string        `json:"signature,omitzero"`
+	Data         string        `json:"data,omitzero"`
+	Source       *source       `json:"source,omitzero"`
+	ID           string        `json:"id,omitzero"`
+	Name         string        `json:"name,omitzero"`
+	Input        wire.Raw      `json:"input,omitzero"`
+	ToolUseID    string        `json:"tool_use_id,omitzero"`
+	Content      []block       `json:"content,omitempty"`
+	IsError      bool          `json:"is_error,omitzero"`
+	CacheControl *cacheControl `json:"cache_control,omitzero"`
+}
+
+// source holds an image.
+type source struct {
+	Type      string `json:"type"`
+	MediaType string `json:"media_type"`
+	Data      string `json:"data"`
+}
+
+// imageTypes are the types of images that the wire takes.
+var imageTypes = []string{"image/jpeg", "image/png", "image/gif", "image/webp"}
+
+// goOn stands at the end of a request that would end with an answer.
+const goOn = "(continue)"
+
+// messages returns list as this wire wants it: user and assistant by turns, beginning and ending with the user; the
+// results of an answer's calls at the head of the user message behind it; no blank text; thinking only to its maker.
+func messages(list []domain.Message, to maker) []message {
+	b := builder{to: to}
+	for _, m := range list {
+		switch m.Role {
+		case domain.RoleUser:
+			b.user(m)
+		case domain.RoleAssistant:
+			b.assistant(m)
+		case domain.RoleTool:
+			b.results = append(b.results, result(m))
+		}
+	}
+	b.flush()
+	if len(b.out) == 0 || b.out[len(b.out)-1].Role != "user" {
+		b.say(goOn)
+	}
+	return b.out
+}
+
+type builder struct {
+	to  maker
+	out []message
+	// Of the user message that comes next:
+	results []block
+	parts   []block
+}
+
+// flush writes the user message that was put together.
+func (b *builder) flush() {
+	if content := slices.Concat(b.results, b.parts); len(content) > 0 {
+		b.out = append(b.out, message{"user", content})
+	}
+	b.results, b.parts = nil, nil
+}
+
+// say writes a user message of the server's own.
+func (b *builder) say(s string) { b.out = append(b.out, message{"user", []block{textBlock(s)}}) }
+
+func (b *builder) user(m domain.Message) {
+	parts := visible(m.Content)
+	if len(parts) == 0 {
+		parts = []block{textBlock(wire.EmptyInput)}
+	}
+	b.parts = append(b.parts, parts...)
+}
+
+// assistant writes an answer. One of thinking alone is none: the wire wants something behind it.
+func (b *builder) assistant(m domain.Message) {
+	var content []block
+	said := 0 // up to and including the last block that is no thinking
+	for _, k := range m.Content {
+		out, ok := b.answered(m, k)
+		if !ok {
+			continue
+		}
+		content = append(content, out)
+		if !out.isThinking() {
+			said = len(content)
+		}
+	}
+	if content = content[:said]; len(content) == 0 {
+		return
+	}
+	b.flush()
+	switch n := len(b.out); {
+	case n == 0:
+		b.say(wire.EmptyInput)
+	case b.out[n-1].Role == "assistant":
+		b.out[n-1].Content = append(b.out[n-1].Content, content...)
+		return
+	}
+	b.out = append(b.out, message{"assistant", content})
+}
+
+// answered returns a block of an answer. ok is false for what the wire has no place for.
+func (b *builder) answered(m domain.Message, k domain.Block) (out block, ok bool) {
+	switch k.Type {
+	case domain.TextBlock:
+		return textBlock(wire.Clean(k.Text)), strings.TrimSpace(k.Text) != ""
+	case domain.ThinkingBlock:
+		return b.to.replay(m, k)
+	case domain.CallBlock:
+		return block{
+			Type: "tool_use", ID: wireID(k.ID), Name: wire.ToolName(k.Name, maxName), Input: wire.Raw(wire.CallArguments(k)),
+		}, true
+	}
+	return block{}, false
+}
+
+func result(m domain.Message) block {
+	content := visible(m.Content)
+	if len(content) == 0 {
+		content = []block{textBlock(wire.EmptyOutput)}
+	}
+	return block{Type: "tool_result", ToolUseID: wireID(m.CallID), Content: content, IsError: m.IsError}
+}
+
+// visible returns the texts and images of blocks, without blank ones.
+func visible(blocks []domain.Block) []block {
+	var parts []block
+	for _, b := range blocks {
+		switch {
+		case b.Type == domain.TextBlock && strings.TrimSpace(b.Text) != "":
+			parts = append(parts, textBlock(wire.Clean(b.Text)))
+		case b.Type == domain.ImageBlock && b.Data != "":
+			parts = append(parts, image(b))
+		}
+	}
+	return parts
+}
+
+// image returns an image, or a text that says why it is not shown: an image that the wire refuses would be refused in
+// every later request, too.
+func image(b domain.Block) block {
+	kind := strings.ToLower(b.MimeType)
+	if !slices.Contains(imageTypes, kind) {
+		return textBlock("(an image of the type " + wire.Clean(b.MimeType) + ", which cannot be shown)")
+	}
+	if _, err := base64.StdEncoding.DecodeString(b.Data); err != nil {
+		return textBlock("(an image whose data is damaged)")
+	}
+	return block{Type: "image", Source: &source{"base64", kind, b.Data}}
+}
+
+func textBlock(s string) block { return block{Type: "text", Text: s} }
+
+// wireID returns the id of a call as the wire takes it.
+func wireID(id string) string { return wire.CallID(id, 64) }

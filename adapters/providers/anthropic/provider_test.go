@@ -1,0 +1,373 @@
+package anthropic_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/keel-agent/keel/adapters/providers/anthropic"
+	"github.com/keel-agent/keel/adapters/providers/anthropic/anthropictest"
+	"github.com/keel-agent/keel/domain"
+	"github.com/keel-agent/keel/ports"
+)
+
+const key = "sk-ant-canary-0123456789"
+
+func start(t *testing.T, answers ...anthropictest.Response) (*anthropictest.Server, *anthropic.Provider) {
+	s := anthropictest.Start(t)
+	s.Push(answers...)
+	return s, newProvider(t, anthropic.Config{BaseURL: s.URL(), Model: anthropictest.Model, APIKey: key})
+}
+
+func ask(t *testing.T, p *anthropic.Provider, options ...func(*ports.ModelRequest)) (ports.Reply, error) {
+	req := ports.ModelRequest{Messages: []domain.Message{user("hi")}}
+	for _, o := range options {
+		o(&req)
+	}
+	reply, err := p.Generate(t.Context(), req, func(ports.Delta) {})
+	for cause := err; cause != nil; cause = errors.Unwrap(cause) {
+		require.NotContains(t, cause.Error(), key)
+	}
+	return reply, err
+}
+
+func faultOf(t *testing.T, err error) *ports.ProviderError {
+	t.Helper()
+	var fault *ports.ProviderError
+	require.ErrorAs(t, err, &fault)
+	return fault
+}
+
+var hello = anthropictest.Stream("end_turn", anthropictest.Text("Hel", "lo"))
+
+func TestAnswerOverHTTP(t *testing.T) {
+	s, p := start(t, hello)
+	reply, err := ask(t, p)
+	require.NoError(t, err)
+	require.Equal(t, ports.Reply{
+		Content:    []domain.Block{{Type: domain.TextBlock, Text: "Hello"}},
+		StopReason: domain.StopEndTurn, Usage: &domain.Usage{Input: 3, Output: 5}, Model: anthropictest.Model,
+	}, reply)
+	require.Equal(t, key, s.Requests()[0].Header.Get("X-Api-Key"))
+	require.Equal(t, "2023-06-01", s.Requests()[0].Header.Get("Anthropic-Version"))
+	require.Equal(t, "application/json", s.Requests()[0].Header.Get("Content-Type"))
+	require.Equal(t, "anthropic", p.Name())
+}
+
+func TestEndsOfConnections(t *testing.T) {
+	whole := anthropictest.Begun(anthropictest.Text("Hello"))
+	stopped := anthropictest.Begun(anthropictest.Text("Hello"))
+	stopped.Steps = append(stopped.Steps, anthropictest.Step{Write: anthropictest.Stop("end_turn")})
+	for name, c := range map[string]struct {
+		answer anthropictest.Response
+		code   string
+	}{
+		"K04 E: reset behind the stop reason": {stopped.Ending(anthropictest.Reset), ""},
+		"closed behind the stop reason":       {stopped.Ending(anthropictest.Drop), ""},
+		"K04 A: reset in the answer":          {whole.Ending(anthropictest.Reset), "connection"},
+		"closed in the answer":                {whole.Ending(anthropictest.Drop), "connection"},
+		"ended in the answer":                 {whole, "cut"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			// The end waits until the client has read the answer: a reset may overtake what was sent before it.
+			read := make(chan struct{})
+			c.answer.Steps = append(c.answer.Steps[:len(c.answer.Steps):len(c.answer.Steps)], anthropictest.Step{Until: read})
+			_, p := start(t, c.answer)
+			reply, err := p.Generate(t.Context(), ports.ModelRequest{}, func(ports.Delta) { close(read) })
+			require.Equal(t, []domain.Block{{Type: domain.TextBlock, Text: "Hello"}}, reply.Content)
+			if c.code == "" {
+				require.NoError(t, err)
+				return
+			}
+			require.Equal(t, c.code, faultOf(t, err).Code)
+			require.Equal(t, ports.Retryable, faultOf(t, err).Class)
+		})
+	}
+}
+
+// TestRefusals: each status and type of error has its class.
+func TestRefusals(t *testing.T) {
+	for _, c := range []struct {
+		status        int
+		kind, message string
+		class         ports.FaultClass
+	}{
+		{400, "invalid_request_error", "messages.0: no", ports.Fatal},
+		{400, "invalid_request_error", "prompt is too long: 210000 tokens > 200000 maximum", ports.Overflow},
+		{400, "invalid_request_error", "input length and `max_tokens` exceed context limit: 190000 + 32000 > 200000", ports.Overflow},
+		{400, "invalid_request_error", "Your credit balance is too low to access the Anthropic API.", ports.Fatal},
+		{401, "authentication_error", "invalid x-api-key: " + key, ports.Fatal},
+		{402, "billing_error", "pay", ports.Fatal},
+		{403, "permission_error", "not yours", ports.Fatal},
+		{404, "not_found_error", "model: x", ports.Fatal},
+		{413, "request_too_large", "Request exceeds the maximum size", ports.TooLarge},
+		{429, "rate_limit_error", "This request would exceed your limit of 30,000 input tokens per minute", ports.Retryable},
+		{500, "api_error", "Internal server error", ports.Retryable},
+		{504, "timeout_error", "slow", ports.Retryable},
+		{529, "overloaded_error", "Overloaded", ports.Retryable},
+	} {
+		_, p := start(t, anthropictest.Error(c.status, anthropictest.Fault(c.kind, c.message)))
+		reply, err := ask(t, p)
+		fault := faultOf(t, err)
+		require.Equal(t, c.class, fault.Class, "%v", fault)
+		require.Equal(t, c.kind, fault.Code)
+		require.Equal(t, c.status, fault.Status)
+		require.Empty(t, reply.Content)
+	}
+}
+
+func TestKeyIsNeverTold(t *testing.T) {
+	quoting := anthropictest.Fault("authentication_error", "invalid x-api-key: "+key)
+	_, p := start(t,
+		anthropictest.Error(401, quoting), anthropictest.Error(500, "no "+key), anthropictest.Whole(quoting),
+		anthropictest.Events(anthropictest.Begin(), anthropictest.Event(quoting)), anthropictest.Bytes(key+"\n"),
+	)
+	for range 5 {
+		_, err := ask(t, p)
+		require.Contains(t, err.Error(), "[redacted]")
+	}
+	unreachable := newProvider(t, anthropic.Config{BaseURL: "http://user:" + key + "@127.0.0.1:1", Model: "m"})
+	_, err := ask(t, unreachable)
+	require.Equal(t, "connection", faultOf(t, err).Code)
+	_, err = unreachable.Models(t.Context())
+	require.NotContains(t, err.Error(), key)
+}
+
+func TestRetryAfter(t *testing.T) {
+	limited := func(header, value string) anthropictest.Response {
+		r := anthropictest.Error(429, anthropictest.Fault("rate_limit_error", "slow down"))
+		r.Header[header] = value
+		return r
+	}
+	inside := anthropictest.Events(anthropictest.Event(anthropictest.Fault("overloaded_error", "Overloaded")))
+	inside.Header = map[string]string{"Retry-After-Ms": "250"}
+	_, p := start(t, limited("Retry-After", "86400"), limited("Retry-After", "1.5"), limited("Retry-After", "1m30s"), inside)
+	for _, want := range []time.Duration{24 * time.Hour, 1500 * time.Millisecond, 90 * time.Second, 250 * time.Millisecond} {
+		_, err := ask(t, p)
+		require.Equal(t, want, faultOf(t, err).RetryAfter)
+		require.Equal(t, ports.Retryable, faultOf(t, err).Class)
+	}
+}
+
+func TestModels(t *testing.T) {
+	s := anthropictest.Start(t)
+	s.SetModelPages(func(r *http.Request) string {
+		switch r.URL.Query().Get("after_id") {
+		case "":
+			return `{"data":[{"type":"model","id":"a","max_input_tokens":200000},{"id":"b"},{}],"has_more":true,"last_id":"b"}`
+		case "b":
+			return `{"data":[{"id":"c"},{"id":"a"}],"has_more":true,"last_id":"c"}`
+		}
+		return `{"data":[],"has_more":true,"last_id":"c"}`
+	})
+	for configured, want := range map[string][]ports.Model{
+		"":       {{ID: "a", ContextWindow: 200000}, {ID: "b"}, {ID: "c"}},
+		"c":      {{ID: "c"}, {ID: "a", ContextWindow: 200000}, {ID: "b"}},
+		"hidden": {{ID: "hidden"}, {ID: "a", ContextWindow: 200000}, {ID: "b"}, {ID: "c"}},
+	} {
+		got, err := newProvider(t, anthropic.Config{BaseURL: s.URL(), Model: configured}).Models(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, want, got)
+	}
+	s.SetModels("")
+	got, err := newProvider(t, anthropic.Config{BaseURL: s.URL(), Model: "x"}).Models(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, []ports.Model{{ID: "x"}}, got)
+}
+
+func TestDefaultModelIsDiscovered(t *testing.T) {
+	s := anthropictest.Start(t)
+	p := newProvider(t, anthropic.Config{BaseURL: s.URL()})
+	s.SetModels("")
+	_, err := ask(t, p)
+	require.Equal(t, "no_model", faultOf(t, err).Code)
+	s.SetModels(`{"data":[{"id":"first"},{"id":"second"}]}`)
+	s.Push(hello)
+	_, err = ask(t, p)
+	require.NoError(t, err)
+	require.Contains(t, string(s.Requests()[0].Body), `"model":"first"`)
+}
+
+func TestFromEnv(t *testing.T) {
+	env := map[string]string{}
+	getenv := func(name string) string { return env[name] }
+	_, err := anthropic.NewFromEnv(getenv)
+	require.ErrorIs(t, err, anthropic.ErrNotConfigured)
+
+	env["ANTHROPIC_API_KEY"] = key + "\n"
+	p, err := anthropic.NewFromEnv(getenv)
+	require.NoError(t, err)
+	p.Close()
+
+	s := anthropictest.Start(t)
+	for _, base := range []string{s.URL(), s.URL() + "/", s.URL() + "/v1", s.URL() + "/v1/"} {
+		s.Push(hello)
+		env = map[string]string{"ANTHROPIC_BASE_URL": base, "ANTHROPIC_MODEL": "local"}
+		p, err = anthropic.NewFromEnv(getenv)
+		require.NoError(t, err)
+		_, err = ask(t, p)
+		p.Close()
+		require.NoError(t, err)
+	}
+	require.Empty(t, s.Requests()[0].Header.Get("X-Api-Key"))
+	require.Contains(t, string(s.Requests()[0].Body), `"model":"local"`)
+
+	for _, bad := range []string{"ftp://x", "localhost:11434", "http://x/v1?key=1", "http://x/#f"} {
+		_, err = anthropic.New(anthropic.Config{BaseURL: bad})
+		require.Error(t, err)
+		require.NotContains(t, err.Error(), bad)
+	}
+	_, err = anthropic.New(anthropic.Config{APIKey: "a\nb" + key})
+	require.Error(t, err)
+	require.NotContains(t, err.Error(), key)
+}
+
+// TestRefusedParameters: what a model refuses is left out of the same request's next try, and of later ones.
+func TestRefusedParameters(t *testing.T) {
+	refusal := func(message string) anthropictest.Response {
+		return anthropictest.Error(400, anthropictest.Fault("invalid_request_error", message))
+	}
+	warm := 0.5
+	options := func(o ports.Options) func(*ports.ModelRequest) {
+		return func(r *ports.ModelRequest) { r.Options = o }
+	}
+	for name, c := range map[string]struct {
+		model   string
+		options ports.Options
+		message string
+		before  string
+		after   string
+	}{
+		"the token cap": {
+			"claude-test-3", ports.Options{}, "max_tokens: 32000 > 8192, which is the maximum allowed number of output tokens for claude-test-3",
+			`"max_tokens":32000,`, `"max_tokens":8192,`,
+		},
+		"temperature": {
+			"claude-test-5", ports.Options{Temperature: &warm}, "`temperature` is deprecated for this model.",
+			`"temperature":0.5,`, ``,
+		},
+		"a budget": {
+			"imitation", ports.Options{Thinking: "low"}, "thinking.type.enabled is not supported for this model. Use thinking.type.adaptive.",
+			`"thinking":{"type":"enabled","budget_tokens":2048},`, `"thinking":{"type":"adaptive"},"output_config":{"effort":"low"},`,
+		},
+		"adaptive thinking": {
+			"claude-test-5", ports.Options{Thinking: "low"}, "adaptive thinking is not supported on this model",
+			`"thinking":{"type":"adaptive"},"output_config":{"effort":"low"},`, `"thinking":{"type":"enabled","budget_tokens":2048},`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := anthropictest.Start(t)
+			p := newProvider(t, anthropic.Config{BaseURL: s.URL(), Model: c.model})
+			s.Push(refusal(c.message), hello, hello)
+			for range 2 {
+				_, err := ask(t, p, options(c.options))
+				require.NoError(t, err)
+			}
+			var got []string
+			for _, r := range s.Requests() {
+				got = append(got, string(r.Body))
+			}
+			require.Len(t, got, 3)
+			require.Contains(t, got[0], c.before)
+			require.Equal(t, strings.Replace(got[0], c.before, c.after, 1), got[1])
+			require.Equal(t, got[1], got[2], "what was refused is remembered")
+
+			s.Push(refusal(c.message))
+			_, err := ask(t, p, options(c.options))
+			require.Equal(t, ports.Fatal, faultOf(t, err).Class, "the same refusal twice is a fault")
+		})
+	}
+}
+
+// TestRefusedThinking: a signature that the backend no longer takes costs a try, not the session.
+func TestRefusedThinking(t *testing.T) {
+	s := anthropictest.StartLenient(t)
+	p := newProvider(t, anthropic.Config{BaseURL: s.URL(), Model: anthropictest.Model})
+	s.Push(hello)
+	forged := domain.Message{Role: domain.RoleAssistant, Provider: "anthropic", Model: anthropictest.Model, Content: []domain.Block{
+		{Type: domain.ThinkingBlock, Thinking: "Hm", Signature: "forged"}, {Type: domain.TextBlock, Text: "Yes."},
+	}}
+	_, err := ask(t, p, func(r *ports.ModelRequest) { r.Messages = []domain.Message{user("a"), forged, user("b")} })
+	require.NoError(t, err)
+	require.Len(t, s.Refused(), 1)
+	require.ErrorContains(t, s.Refused()[0], "Invalid `signature`")
+	require.Contains(t, string(s.Requests()[0].Body), "forged")
+	require.NotContains(t, string(s.Requests()[1].Body), "forged")
+}
+
+// TestCancelledAtTheEnd: a cancellation wins over an answer that was complete by then.
+func TestCancelledAtTheEnd(t *testing.T) {
+	_, p := start(t, anthropictest.Stream("end_turn", anthropictest.Text("x")))
+	cause := errors.New("enough")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	reply, err := p.Generate(ctx, ports.ModelRequest{}, func(ports.Delta) { cancel(cause) })
+	require.ErrorIs(t, err, cause)
+	require.Equal(t, "x", reply.Content[0].Text)
+}
+
+// slowBody is a body that sends a piece every three seconds, the last one without end.
+type slowBody struct {
+	ctx  context.Context
+	list []string
+}
+
+func (b *slowBody) Read(p []byte) (int, error) {
+	timer := time.NewTimer(3 * time.Second)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-b.ctx.Done():
+		return 0, context.Cause(b.ctx)
+	}
+	n := copy(p, b.list[0])
+	if len(b.list) > 1 {
+		b.list = b.list[1:]
+	}
+	return n, nil
+}
+
+func (b *slowBody) Close() error { return nil }
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// TestSilence: pings are no life, inside a block or outside of one, and anything else is.
+func TestSilence(t *testing.T) {
+	pieces := anthropictest.Text("x", "y")(0)
+	empty := anthropictest.Text("", "")(0)[1]
+	for name, c := range map[string]struct {
+		list []string
+		want time.Duration
+		code string
+	}{
+		"pings":                   {[]string{anthropictest.Ping()}, 10 * time.Second, "idle"},
+		"pings inside a block":    {[]string{anthropictest.Begin(), pieces[0], anthropictest.Ping()}, 16 * time.Second, "idle"},
+		"empty pieces":            {[]string{pieces[0], empty}, 13 * time.Second, "idle"},
+		"silence after some life": {[]string{pieces[0], pieces[1], pieces[2], anthropictest.Ping()}, 19 * time.Second, "idle"},
+		"no end behind the stop":  {[]string{pieces[0], pieces[1], anthropictest.Stop("end_turn"), anthropictest.Ping()}, 12 * time.Second, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				begin := time.Now()
+				client := &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+					return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: &slowBody{r.Context(), c.list}, Request: r}, nil
+				})}
+				p := newProvider(t, anthropic.Config{BaseURL: "http://x", Model: "m", HTTPClient: client, IdleTimeout: 10 * time.Second})
+				_, err := ask(t, p)
+				require.Equal(t, c.want, time.Since(begin))
+				if c.code == "" {
+					require.NoError(t, err)
+					return
+				}
+				require.Equal(t, c.code, faultOf(t, err).Code)
+			})
+		})
+	}
+}
