@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	"go.uber.org/fx"
@@ -15,6 +16,7 @@ import (
 	"github.com/keel-agent/keel/adapters/httpapi"
 	"github.com/keel-agent/keel/adapters/memory"
 	"github.com/keel-agent/keel/adapters/postgres"
+	"github.com/keel-agent/keel/adapters/providers/anthropic"
 	"github.com/keel-agent/keel/adapters/providers/fake"
 	"github.com/keel-agent/keel/adapters/providers/openai"
 	"github.com/keel-agent/keel/adapters/sqlite"
@@ -157,31 +159,90 @@ func openPostgres(c Config, f *fanout, lc fx.Lifecycle, log *zap.Logger) (store,
 
 var providersModule = fx.Module("providers", fx.Provide(newProviders))
 
-// newProviders returns the configured provider, and the fake one beside it.
+// backend is a provider that the environment configures.
+type backend interface {
+	ports.Provider
+	Close()
+}
+
+// backendOf is how a backend is opened. The model is the default one, "" for what the environment says.
+type backendOf struct {
+	name string
+	open func(c Config, model string) (backend, error)
+}
+
+// backends are in the order in which auto looks for one that is configured.
+var backends = []backendOf{
+	{"openai", openOpenAI},
+	{"anthropic", openAnthropic},
+}
+
+// providerNames are the values of Config.Provider besides "", which means auto.
+func providerNames() []string {
+	names := []string{"auto", fake.Name}
+	for _, b := range backends {
+		names = append(names, b.name)
+	}
+	return names
+}
+
+// errNotConfigured wraps what a provider says of which the environment tells nothing.
+var errNotConfigured = errors.New("not configured")
+
+func openOpenAI(c Config, model string) (backend, error) {
+	cfg, err := openai.ConfigFromEnv(os.Getenv)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errNotConfigured, err)
+	}
+	cfg.Model, cfg.IdleTimeout = cmp.Or(model, cfg.Model), c.IdleLimit
+	return openai.New(cfg)
+}
+
+func openAnthropic(c Config, model string) (backend, error) {
+	cfg, err := anthropic.ConfigFromEnv(os.Getenv)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errNotConfigured, err)
+	}
+	cfg.Model, cfg.IdleTimeout = cmp.Or(model, cfg.Model), c.IdleLimit
+	return anthropic.New(cfg)
+}
+
+// newProviders returns the chosen provider, behind it each other one that is configured, and the fake one. The fake one
+// stands alone when it is chosen.
 func newProviders(c Config, lc fx.Lifecycle) (*runner.Providers, error) {
 	echo, err := newFake(c)
 	if err != nil {
 		return nil, err
 	}
-	backend := openai.Config{
-		BaseURL: os.Getenv("OPENAI_BASE_URL"), APIKey: os.Getenv("OPENAI_API_KEY"),
-		Model: cmp.Or(c.Model, os.Getenv("OPENAI_MODEL")), IdleTimeout: c.IdleLimit,
-	}
-	configured := backend.BaseURL != "" || backend.APIKey != ""
-	switch {
-	case c.Provider == "fake", !configured && (c.Provider == "auto" || c.Provider == ""):
+	if c.Provider == fake.Name {
 		return runner.NewProviders(echo)
-	case c.Provider != "openai" && c.Provider != "auto" && c.Provider != "":
-		return nil, fmt.Errorf("--provider %q: want auto, fake or openai", c.Provider)
-	case !configured:
-		return nil, fmt.Errorf("--provider openai: %w", openai.ErrNotConfigured)
 	}
-	remote, err := openai.New(backend)
-	if err != nil {
-		return nil, fmt.Errorf("--provider openai: %w", err)
+	var all []ports.Provider
+	for _, b := range chosenFirst(c.Provider) {
+		model := ""
+		if len(all) == 0 {
+			model = c.Model
+		}
+		p, err := b.open(c, model)
+		switch {
+		case errors.Is(err, errNotConfigured) && b.name != c.Provider:
+			continue
+		case err != nil:
+			return nil, fmt.Errorf("provider %s: %w", b.name, err)
+		}
+		lc.Append(fx.StopHook(p.Close))
+		all = append(all, p)
 	}
-	lc.Append(fx.StopHook(remote.Close))
-	return runner.NewProviders(remote, echo)
+	return runner.NewProviders(append(all, echo)...)
+}
+
+// chosenFirst returns the backends with the one of that name in front.
+func chosenFirst(name string) []backendOf {
+	list := slices.Clone(backends)
+	if i := slices.IndexFunc(list, func(b backendOf) bool { return b.name == name }); i > 0 {
+		list = slices.Insert(slices.Delete(list, i, i+1), 0, backends[i])
+	}
+	return list
 }
 
 func newFake(c Config) (*fake.Provider, error) {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"time"
 )
@@ -22,7 +23,7 @@ type Config struct {
 	Store        string   // sqlite:PATH, postgres://… or memory:
 	Bus          string   // nats://…, between processes on one Postgres; its own notifications when empty
 	BusCreds     string   // file with the credentials of a NATS user
-	Provider     string   // fake, openai or auto
+	Provider     string   // the default one: fake, openai, anthropic or auto
 	Model        string   // the default model
 	Script       string   // file with a script for the fake provider
 	Auth         string   // off, token or tokens:FILE
@@ -137,7 +138,7 @@ func (c Config) Validate() error {
 	if _, _, err := c.storeScheme(); err != nil {
 		return err
 	}
-	if err := cmp.Or(c.validateDirectURL(), c.validateBus()); err != nil {
+	if err := cmp.Or(c.validateDirectURL(), c.validateBus(), c.validateProvider()); err != nil {
 		return err
 	}
 	if c.Auth == authOff && !c.loopback() {
@@ -158,6 +159,13 @@ func (c Config) Validate() error {
 		if n.value < 0 {
 			return fmt.Errorf("%s must not be negative", n.flag)
 		}
+	}
+	return nil
+}
+
+func (c Config) validateProvider() error {
+	if names := providerNames(); c.Provider != "" && !slices.Contains(names, c.Provider) {
+		return fmt.Errorf("--provider %q: want one of %s", c.Provider, strings.Join(names, ", "))
 	}
 	return nil
 }

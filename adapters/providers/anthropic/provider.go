@@ -39,7 +39,7 @@ type Config struct {
 	Name        string            // the provider's name in events; default "anthropic"
 }
 
-// ErrNotConfigured is returned by NewFromEnv when the environment names neither a key nor a base URL.
+// ErrNotConfigured is returned by ConfigFromEnv when the environment names neither a key nor a base URL.
 var ErrNotConfigured = errors.New("neither ANTHROPIC_API_KEY nor ANTHROPIC_BASE_URL is set")
 
 // Provider generates answers at one backend of the Messages wire.
@@ -80,14 +80,14 @@ func New(cfg Config) (*Provider, error) {
 	return p, nil
 }
 
-// NewFromEnv returns the provider that ANTHROPIC_API_KEY, ANTHROPIC_BASE_URL and ANTHROPIC_MODEL describe. It returns
-// ErrNotConfigured when there is neither key nor base URL.
-func NewFromEnv(getenv func(string) string) (*Provider, error) {
+// ConfigFromEnv returns the configuration that ANTHROPIC_API_KEY, ANTHROPIC_BASE_URL and ANTHROPIC_MODEL describe. A base URL alone
+// is enough for servers that ask for no key. It returns ErrNotConfigured when there is neither key nor base URL.
+func ConfigFromEnv(getenv func(string) string) (Config, error) {
 	cfg := Config{BaseURL: getenv("ANTHROPIC_BASE_URL"), APIKey: getenv("ANTHROPIC_API_KEY"), Model: getenv("ANTHROPIC_MODEL")}
 	if strings.TrimSpace(cfg.BaseURL) == "" && strings.TrimSpace(cfg.APIKey) == "" {
-		return nil, ErrNotConfigured
+		return Config{}, ErrNotConfigured
 	}
-	return New(cfg)
+	return cfg, nil
 }
 
 func baseURL(s string) string {

@@ -194,14 +194,22 @@ func TestDefaultModelIsDiscovered(t *testing.T) {
 	require.Contains(t, string(s.Requests()[0].Body), `"model":"first"`)
 }
 
+func fromEnv(getenv func(string) string) (*anthropic.Provider, error) {
+	cfg, err := anthropic.ConfigFromEnv(getenv)
+	if err != nil {
+		return nil, err
+	}
+	return anthropic.New(cfg)
+}
+
 func TestFromEnv(t *testing.T) {
 	env := map[string]string{}
 	getenv := func(name string) string { return env[name] }
-	_, err := anthropic.NewFromEnv(getenv)
+	_, err := fromEnv(getenv)
 	require.ErrorIs(t, err, anthropic.ErrNotConfigured)
 
 	env["ANTHROPIC_API_KEY"] = key + "\n"
-	p, err := anthropic.NewFromEnv(getenv)
+	p, err := fromEnv(getenv)
 	require.NoError(t, err)
 	p.Close()
 
@@ -209,7 +217,7 @@ func TestFromEnv(t *testing.T) {
 	for _, base := range []string{s.URL(), s.URL() + "/", s.URL() + "/v1", s.URL() + "/v1/"} {
 		s.Push(hello)
 		env = map[string]string{"ANTHROPIC_BASE_URL": base, "ANTHROPIC_MODEL": "local"}
-		p, err = anthropic.NewFromEnv(getenv)
+		p, err = fromEnv(getenv)
 		require.NoError(t, err)
 		_, err = ask(t, p)
 		p.Close()

@@ -36,7 +36,7 @@ type Config struct {
 	Name        string            // the provider's name in events; default "openai"
 }
 
-// ErrNotConfigured is returned by NewFromEnv when the environment names neither a key nor a base URL.
+// ErrNotConfigured is returned by ConfigFromEnv when the environment names neither a key nor a base URL.
 var ErrNotConfigured = errors.New("neither OPENAI_API_KEY nor OPENAI_BASE_URL is set")
 
 // Provider generates answers at one backend of the Chat Completions wire.
@@ -75,14 +75,14 @@ func New(cfg Config) (*Provider, error) {
 	return p, nil
 }
 
-// NewFromEnv returns the provider that OPENAI_API_KEY, OPENAI_BASE_URL and OPENAI_MODEL describe. A base URL alone is
-// enough for servers that ask for no key. It returns ErrNotConfigured when there is neither key nor base URL.
-func NewFromEnv(getenv func(string) string) (*Provider, error) {
+// ConfigFromEnv returns the configuration that OPENAI_API_KEY, OPENAI_BASE_URL and OPENAI_MODEL describe. A base URL alone
+// is enough for servers that ask for no key. It returns ErrNotConfigured when there is neither key nor base URL.
+func ConfigFromEnv(getenv func(string) string) (Config, error) {
 	cfg := Config{BaseURL: getenv("OPENAI_BASE_URL"), APIKey: getenv("OPENAI_API_KEY"), Model: getenv("OPENAI_MODEL")}
 	if strings.TrimSpace(cfg.BaseURL) == "" && strings.TrimSpace(cfg.APIKey) == "" {
-		return nil, ErrNotConfigured
+		return Config{}, ErrNotConfigured
 	}
-	return New(cfg)
+	return cfg, nil
 }
 
 // baseURL returns s with /v1 where it has no path, DefaultBaseURL where it is blank.

@@ -211,21 +211,29 @@ func TestDefaultModelIsDiscovered(t *testing.T) {
 	require.Contains(t, string(s.Requests()[0].Body), `"model":"first"`)
 }
 
+func fromEnv(getenv func(string) string) (*openai.Provider, error) {
+	cfg, err := openai.ConfigFromEnv(getenv)
+	if err != nil {
+		return nil, err
+	}
+	return openai.New(cfg)
+}
+
 func TestFromEnv(t *testing.T) {
 	env := map[string]string{}
 	getenv := func(name string) string { return env[name] }
-	_, err := openai.NewFromEnv(getenv)
+	_, err := fromEnv(getenv)
 	require.ErrorIs(t, err, openai.ErrNotConfigured)
 
 	env["OPENAI_API_KEY"] = key + "\n"
-	p, err := openai.NewFromEnv(getenv)
+	p, err := fromEnv(getenv)
 	require.NoError(t, err)
 	p.Close()
 
 	s := openaitest.Start(t)
 	s.Push(hello)
 	env = map[string]string{"OPENAI_BASE_URL": strings.TrimSuffix(s.URL(), "/v1") + "/", "OPENAI_MODEL": "local"}
-	p, err = openai.NewFromEnv(getenv)
+	p, err = fromEnv(getenv)
 	require.NoError(t, err)
 	defer p.Close()
 	_, err = ask(t, p)

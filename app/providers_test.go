@@ -1,0 +1,61 @@
+package app
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/fx/fxtest"
+)
+
+// TestProvidersSideBySide: every configured provider is there, the chosen one first, else by the order of auto.
+func TestProvidersSideBySide(t *testing.T) {
+	for _, c := range []struct {
+		chosen            string
+		openai, anthropic bool
+		first             string // of a model without a provider's name
+		others            []string
+	}{
+		{"auto", false, false, "fake", []string{"fake"}},
+		{"", true, false, "openai", []string{"openai", "fake"}},
+		{"auto", false, true, "anthropic", []string{"anthropic", "fake"}},
+		{"auto", true, true, "openai", []string{"openai", "anthropic", "fake"}},
+		{"anthropic", true, true, "anthropic", []string{"openai", "anthropic", "fake"}},
+		{"fake", true, true, "fake", []string{"fake"}},
+	} {
+		setKey(t, "OPENAI", c.openai)
+		setKey(t, "ANTHROPIC", c.anthropic)
+		lc := fxtest.NewLifecycle(t)
+		all, err := newProviders(Config{Provider: c.chosen, Model: "mine"}, lc)
+		require.NoError(t, err)
+		p, model := all.Resolve("some-model")
+		require.Equal(t, c.first, p.Name(), "%+v", c)
+		require.Equal(t, "some-model", model)
+		for _, name := range []string{"openai", "anthropic", "fake"} {
+			p, _ := all.Resolve(name + "/x")
+			require.Equal(t, slices.Contains(c.others, name), p.Name() == name, "%+v: %s", c, name)
+		}
+		lc.RequireStart().RequireStop()
+	}
+}
+
+func TestProviderThatIsNotConfigured(t *testing.T) {
+	setKey(t, "OPENAI", true)
+	setKey(t, "ANTHROPIC", false)
+	_, err := newProviders(Config{Provider: "anthropic"}, fxtest.NewLifecycle(t))
+	require.ErrorContains(t, err, "ANTHROPIC_API_KEY")
+	t.Setenv("ANTHROPIC_BASE_URL", "ftp://x")
+	_, err = newProviders(Config{Provider: "auto"}, fxtest.NewLifecycle(t))
+	require.ErrorContains(t, err, "provider anthropic: the base URL", "one that is malformed is not passed over")
+	require.ErrorContains(t, Config{Listen: "127.0.0.1:1", Store: "memory:", Provider: "moon"}.Validate(), "auto, fake, openai, anthropic")
+}
+
+func setKey(t *testing.T, prefix string, set bool) {
+	value := ""
+	if set {
+		value = "sk-0123456789"
+	}
+	t.Setenv(prefix+"_API_KEY", value)
+	t.Setenv(prefix+"_BASE_URL", "")
+	t.Setenv(prefix+"_MODEL", "")
+}
