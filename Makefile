@@ -42,7 +42,7 @@ help: ## list the targets
 ##
 
 .PHONY: run
-run: ## serve on loopback with SQLite in .keel/; the fake provider unless OPENAI_API_KEY or OPENAI_BASE_URL is set
+run: ## serve on loopback with SQLite in .keel/; the fake provider unless the environment names a backend (README)
 	@mkdir -p -m 700 .keel
 	@go build -o bin/keel ./app/cmd/keel
 	@exec bin/keel serve --listen $(LISTEN) --store $(STORE) --provider $(PROVIDER) --auth $(AUTH) $(RUNFLAGS)
