@@ -99,6 +99,7 @@ var fixtures = map[string]fixture{
 	"thinking-interleaved":           answer(toolUse, thinks("a", "czE="), calling("ca", "{}"), thinks("b", "czI="), calling("cb", "{}")),
 	"thinking-unsigned":              answer(endTurn, thinks("Hm", ""), text("Yes.")),
 	"signature-in-pieces":            answer(endTurn, thinks("Hm", "c2ln"), text("Yes.")),
+	"signature-that-grows":           answer(endTurn, thinks("Hm", "c2ln"), text("Yes.")),
 	"signature-twice":                answer(endTurn, thinks("Hm", "c2ln"), text("Yes.")),
 	"redacted-thinking":              answer(endTurn, thinks("", "redacted_thinking:EmwK+/=="), text("Yes.")),
 	"message-start-twice":            answer(endTurn, text("Hi")),

@@ -122,7 +122,7 @@ func (d *decoder) show(p *part, text string) {
 // sign takes a piece of a signature. It mostly comes at once; some backends grow it, or send it again.
 func (d *decoder) sign(p *part, s string) {
 	switch {
-	case s == "" || s == p.signature:
+	case s == "":
 		return
 	case strings.HasPrefix(s, p.signature):
 		p.signature = s

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -77,7 +78,7 @@ func TestEndsOfConnections(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			// The end waits until the client has read the answer: a reset may overtake what was sent before it.
 			read := make(chan struct{})
-			c.answer.Steps = append(c.answer.Steps[:len(c.answer.Steps):len(c.answer.Steps)], anthropictest.Step{Until: read})
+			c.answer.Steps = append(slices.Clip(c.answer.Steps), anthropictest.Step{Until: read})
 			_, p := start(t, c.answer)
 			reply, err := p.Generate(t.Context(), ports.ModelRequest{}, func(ports.Delta) { close(read) })
 			require.Equal(t, []domain.Block{{Type: domain.TextBlock, Text: "Hello"}}, reply.Content)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
@@ -175,9 +176,7 @@ func (b *Backend) do(ctx context.Context, watch *Watch, method, path string, bod
 		r.Header.Set("Content-Type", "application/json")
 		r.Header.Set("Accept", "text/event-stream, application/json")
 	}
-	for name, values := range b.header {
-		r.Header[name] = values
-	}
+	maps.Copy(r.Header, b.header)
 	resp, err := b.client.Do(r)
 	if err != nil {
 		return nil, watch.Fault(err)
