@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 
+	"github.com/keel-agent/keel/adapters/providers/wire"
 	"github.com/keel-agent/keel/ports"
 )
 
@@ -41,7 +42,7 @@ func (p *Provider) generate(ctx context.Context, req ports.ModelRequest, emit fu
 			}
 			return nil
 		}
-		d := &decoder{emit: emit, names: toolNames(req.Tools)}
+		d := &decoder{emit: emit, names: wire.ToolNames(req.Tools, maxName)}
 		reply, err := p.backend.Generate(ctx, "/v1/messages", body, req.Model, d, refused)
 		if !errors.Is(err, errLearned) {
 			return reply, err

@@ -119,12 +119,3 @@ func inputSchema(schema string) wire.Raw {
 	}
 	return raw
 }
-
-// toolNames returns the name of each tool by the one that it has on the wire.
-func toolNames(specs []ports.ToolSpec) map[string]string {
-	names := make(map[string]string, len(specs))
-	for _, spec := range specs {
-		names[wire.ToolName(spec.Name, maxName)] = spec.Name
-	}
-	return names
-}

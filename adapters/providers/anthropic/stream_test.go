@@ -39,7 +39,7 @@ func TestHeldTextComesBeforeTheNextBlock(t *testing.T) {
 // TestNamesOfTools: a tool whose name the wire cannot carry comes back under its own.
 func TestNamesOfTools(t *testing.T) {
 	odd := wire.ToolName("files.read", maxName)
-	names := toolNames([]ports.ToolSpec{{Name: "files.read"}, {Name: "f"}})
+	names := wire.ToolNames([]ports.ToolSpec{{Name: "files.read"}, {Name: "f"}}, maxName)
 	named := wiretest.NewDecoder(func(emit func(ports.Delta)) wire.Decoder { return &decoder{emit: emit, names: names} })
 	got := named.Decode(t, strings.NewReader(strings.ReplaceAll(body(t, "parallel-calls"), `"name":"f"`, `"name":"`+odd+`"`)))
 	require.NoError(t, got.Err)

@@ -10,7 +10,8 @@ import (
 
 // decoder turns the chunks of one answer into a reply; see wire.Decoder.
 type decoder struct {
-	emit func(ports.Delta)
+	emit  func(ports.Delta)
+	names map[string]string // names of tools by the one that they have on the wire
 
 	model   string
 	parts   []*part
@@ -239,8 +240,17 @@ func (d *decoder) show(kind domain.BlockType, text string) {
 
 func (d *decoder) showCall(part *ports.ToolCallPart) {
 	if part != nil {
+		part.Name = d.ownName(part.Name)
 		d.emit(ports.Delta{ToolCall: part})
 	}
+}
+
+// ownName returns the name of the tool that the wire knows as name.
+func (d *decoder) ownName(name string) string {
+	if own, ok := d.names[name]; ok {
+		return own
+	}
+	return name
 }
 
 func (d *decoder) piece(p piece) error {

@@ -86,7 +86,9 @@ func (d *decoder) assemble(asked string, cut bool) ports.Reply {
 		d.close(p)
 		switch {
 		case p.call != nil && p.call.hasName():
-			r.Content = append(r.Content, p.call.block(cut))
+			b := p.call.block(cut)
+			b.Name = d.ownName(b.Name)
+			r.Content = append(r.Content, b)
 		case p.kind == domain.ThinkingBlock && p.text.Len() > 0:
 			r.Content = append(r.Content, domain.Block{Type: domain.ThinkingBlock, Thinking: p.text.String()})
 		case p.kind == domain.TextBlock && p.text.Len() > 0:

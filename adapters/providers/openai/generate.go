@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 
+	"github.com/keel-agent/keel/adapters/providers/wire"
 	"github.com/keel-agent/keel/ports"
 )
 
@@ -36,7 +37,8 @@ func (p *Provider) generate(ctx context.Context, req ports.ModelRequest, emit fu
 		if err != nil {
 			return ports.Reply{Model: req.Model}, err
 		}
-		reply, err := p.backend.Generate(ctx, "/chat/completions", body, req.Model, &decoder{emit: emit}, refused)
+		d := &decoder{emit: emit, names: wire.ToolNames(req.Tools, maxName)}
+		reply, err := p.backend.Generate(ctx, "/chat/completions", body, req.Model, d, refused)
 		if !errors.Is(err, errLearned) {
 			return reply, err
 		}

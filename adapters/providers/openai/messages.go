@@ -99,7 +99,7 @@ func (b *builder) assistant(m domain.Message) {
 }
 
 func callMessage(block domain.Block) toolCall {
-	f := functionCall{Name: wire.Clean(block.Name), Arguments: wire.CallArguments(block)}
+	f := functionCall{Name: wire.ToolName(block.Name, maxName), Arguments: wire.CallArguments(block)}
 	return toolCall{ID: wireID(block.ID), Type: "function", Function: f}
 }
 
@@ -152,6 +152,9 @@ func userContent(parts []contentPart) wire.Raw {
 	}
 	return wire.Quoted(strings.Join(texts, "\n\n"))
 }
+
+// maxName is the longest name of a tool that OpenAI takes. A name that a model made up goes back like any other.
+const maxName = 64
 
 // wireID returns the id of a call as OpenAI takes it: of at most 40 characters.
 func wireID(id string) string { return wire.CallID(id, 40) }

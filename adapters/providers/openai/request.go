@@ -52,7 +52,7 @@ func (p *Provider) body(req ports.ModelRequest) ([]byte, error) {
 		r.StreamOptions = &streamOptions{IncludeUsage: true}
 	}
 	for _, spec := range req.Tools {
-		f := toolFunction{Name: spec.Name, Description: wire.Clean(spec.Description), Parameters: wire.Raw(wire.CleanJSON(spec.Schema))}
+		f := toolFunction{Name: wire.ToolName(spec.Name, maxName), Description: wire.Clean(spec.Description), Parameters: wire.Raw(wire.CleanJSON(spec.Schema))}
 		if len(f.Parameters) == 0 {
 			f.Parameters = wire.Raw(noParameters)
 		}

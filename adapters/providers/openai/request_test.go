@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/keel-agent/keel/adapters/providers/wire"
 	"github.com/keel-agent/keel/domain"
 	"github.com/keel-agent/keel/ports"
 )
@@ -132,6 +133,19 @@ func TestCleanRequests(t *testing.T) {
 		`{"role":"tool","content":"r�","tool_call_id":"k1"}`,
 		`{"role":"tool","content":"r","tool_call_id":"k2"}`,
 	}, got)
+}
+
+// TestNamesOnTheWire: what a model made up, or another wire allows, must not make a session unusable here.
+func TestNamesOnTheWire(t *testing.T) {
+	made := kernelCall("k1", "{}", "")
+	made.Name = "functions.read"
+	name := wire.ToolName("functions.read", 64)
+	require.Regexp(t, `^[a-zA-Z0-9_-]{1,64}$`, name)
+	body := requestOf(t, ports.ModelRequest{
+		Model: "m", Messages: []domain.Message{assistantOf(made), resultOf("k1", text("x"))}, Tools: []ports.ToolSpec{{Name: "functions.read"}},
+	})
+	require.NotContains(t, body, "functions.read")
+	require.Equal(t, 2, strings.Count(body, `"name":"`+name+`"`))
 }
 
 func TestWireID(t *testing.T) {

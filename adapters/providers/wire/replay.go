@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/keel-agent/keel/domain"
+	"github.com/keel-agent/keel/ports"
 )
 
 // What stands in place of nothing: backends refuse empty messages, and a result may not be left out.
@@ -39,6 +40,15 @@ func ToolName(name string, limit int) string {
 		return '_'
 	}, name)
 	return plain[:min(len(plain), limit-len(mark))] + mark
+}
+
+// ToolNames returns the name of each tool by the one that ToolName gives it.
+func ToolNames(specs []ports.ToolSpec, limit int) map[string]string {
+	names := make(map[string]string, len(specs))
+	for _, spec := range specs {
+		names[ToolName(spec.Name, limit)] = spec.Name
+	}
+	return names
 }
 
 func plainName(s string) bool {
