@@ -3,7 +3,9 @@ package wiretest
 import (
 	"errors"
 	"io"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -179,6 +181,7 @@ func checkDeltas(t testing.TB, d Decoded) {
 			calls[c.Index].Arguments += c.Arguments
 		}
 	}
+	order := slices.Sorted(maps.Keys(calls)) // a call without a name is neither emitted nor in the reply
 	n := 0
 	for _, b := range d.Reply.Content {
 		text = strings.TrimPrefix(text, b.Text)
@@ -187,9 +190,9 @@ func checkDeltas(t testing.TB, d Decoded) {
 		if b.Type != domain.CallBlock {
 			continue
 		}
-		require.NotNil(t, calls[n], "call %d was not emitted", n)
+		require.Less(t, n, len(order), "a call was not emitted")
 		if strings.TrimSpace(b.RawArguments) != "" {
-			require.Equal(t, b.RawArguments, calls[n].Arguments)
+			require.Equal(t, b.RawArguments, calls[order[n]].Arguments)
 		}
 		n++
 	}
