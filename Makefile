@@ -90,6 +90,13 @@ fuzz-each:
 	done; \
 	echo "fuzzed $$(wc -w <<<"$$targets") targets for $(FUZZTIME) each"
 
+# Those left out hold or count one process, or bring the others themselves.
+ONE_PROCESS := TestK19StuckClients|TestK20FrozenProcess|TestK30.*WhileTheListenerIsAway|TestK31SigtermAndALostLease
+
+.PHONY: three
+three: ## all end-to-end cases again, on three processes that share a Postgres; make test runs a part of them so
+	@KEEL_TEST_STORE='three processes' $(WITH_POSTGRES) go test $(TESTFLAGS) ./app/e2e -run '^TestK' -skip '$(ONE_PROCESS)'
+
 .PHONY: mutants
 mutants: ## plant known bugs one at a time (mutants/bugs); each must make its test fail, MUTANTS=-run=REGEXP for some
 	@$(WITH_POSTGRES) go run ./mutants $(MUTANTS)

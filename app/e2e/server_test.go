@@ -47,7 +47,7 @@ func testMain(m *testing.M) int {
 }
 
 // stores are the stores that every behaviour is shown on.
-var stores = []string{"memory", "sqlite", "postgres"}
+var stores = []string{"memory", "sqlite", "postgres", threeProcesses}
 
 // onEachStore runs f as a subtest per store, with a fresh one each.
 func onEachStore(t *testing.T, f func(t *testing.T, store string)) {
@@ -60,17 +60,24 @@ func onEachStore(t *testing.T, f func(t *testing.T, store string)) {
 	}
 }
 
-// newStore returns the --store value of a fresh store.
+// newStore returns the --store value of a fresh store. KEEL_TEST_STORE takes the place of kind for those that survive
+// their process: `make three` runs all cases so.
 func newStore(t *testing.T, kind string) string {
 	t.Helper()
+	if instead := os.Getenv("KEEL_TEST_STORE"); instead != "" && kind != "memory" {
+		kind = instead
+	}
 	switch kind {
 	case "memory":
 		return "memory:"
 	case "sqlite":
 		return "sqlite:" + filepath.Join(t.TempDir(), "keel.db")
-	default:
-		return postgrestest.Database(t, "")
 	}
+	store := postgrestest.Database(t, "")
+	if kind == threeProcesses {
+		crowded.Store(store, true)
+	}
+	return store
 }
 
 // process is one running server.
@@ -80,10 +87,20 @@ type process struct {
 	url  string
 	logs logFile
 	done chan error
+
+	peers []*process // others that serve the same store behind the same url
 }
 
-// serve starts a server and waits until it is ready. Flags are added to the usual ones.
+// serve starts what serves a store and waits until it is ready. Flags are added to the usual ones.
 func serve(t *testing.T, store string, env []string, flags ...string) *process {
+	t.Helper()
+	if _, several := crowded.Load(store); several {
+		return serveThree(t, store, env, flags...)
+	}
+	return serveOne(t, store, env, flags...)
+}
+
+func serveOne(t *testing.T, store string, env []string, flags ...string) *process {
 	t.Helper()
 	p := launch(t, store, env, flags...)
 	deadline := time.Now().Add(20 * time.Second)
@@ -156,8 +173,13 @@ func (p *process) status(path string) int {
 // stop ends the server with SIGTERM and wants a clean exit.
 func (p *process) stop() {
 	p.t.Helper()
-	require.NoError(p.t, p.cmd.Process.Signal(syscall.SIGTERM))
-	p.ended()
+	all := append(p.peers, p)
+	for _, each := range all {
+		require.NoError(p.t, each.cmd.Process.Signal(syscall.SIGTERM))
+	}
+	for _, each := range all {
+		each.ended()
+	}
 }
 
 func (p *process) ended() {
@@ -173,8 +195,10 @@ func (p *process) ended() {
 // kill ends the server as a crash does.
 func (p *process) kill() {
 	p.t.Helper()
-	require.NoError(p.t, p.cmd.Process.Kill())
-	require.Error(p.t, <-p.done, "it was killed")
+	for _, each := range append(p.peers, p) {
+		require.NoError(p.t, each.cmd.Process.Kill())
+		require.Error(p.t, <-each.done, "it was killed")
+	}
 }
 
 type lockedBuffer struct {

@@ -182,7 +182,9 @@ func (r *Runner) beat(l *lease) {
 		r.lose(l, "the store says that the process is dead")
 		return
 	case err != nil:
-		r.Log.Warn("renewal failed", zap.Error(err))
+		if l.ctx.Err() == nil {
+			r.Log.Warn("renewal failed", zap.Error(err))
+		}
 		return
 	}
 	l.timer.Reset(time.Until(sent.Add(r.cfg.LeaseTTL)))
