@@ -100,8 +100,10 @@ func (c *modelContext) result(call Block, out *ToolOutput) {
 	})
 }
 
-// presentable returns the blocks that a backend may see: those of the types, and nothing blank.
+// presentable returns the blocks that a backend may see: those of the types, and nothing blank. In an answer, which is
+// what holds thinking, a signature makes a blank block worth sending back.
 func presentable(blocks []Block, types ...BlockType) []Block {
+	answered := slices.Contains(types, ThinkingBlock)
 	var kept []Block
 	for _, b := range blocks {
 		if !slices.Contains(types, b.Type) {
@@ -109,7 +111,7 @@ func presentable(blocks []Block, types ...BlockType) []Block {
 		}
 		switch b.Type {
 		case TextBlock:
-			if strings.TrimSpace(b.Text) != "" {
+			if strings.TrimSpace(b.Text) != "" || answered && b.Signature != "" {
 				kept = append(kept, b)
 			}
 		case ThinkingBlock:

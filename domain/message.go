@@ -32,10 +32,13 @@ const (
 
 // Block is one piece of content. Which fields are set follows from Type.
 type Block struct {
-	Type      BlockType
-	Text      string // text
-	Thinking  string // thinking
-	Signature string // thinking: the backend's opaque proof, replayed unchanged to the same backend or not at all
+	Type     BlockType
+	Text     string // text
+	Thinking string // thinking
+
+	// Signature is the backend's opaque proof of the block, of any type: it goes back with the unchanged block to the same
+	// backend, or not at all. A text may be empty but for it.
+	Signature string
 
 	ID           string // toolCall: unique in the session
 	Name         string // toolCall

@@ -146,23 +146,24 @@ func TestContextKeepsOrigin(t *testing.T) {
 	m := domain.Assistant{
 		Content: []domain.Block{
 			{Type: domain.ThinkingBlock, Signature: "sig"}, {Type: domain.ThinkingBlock}, {Type: domain.TextBlock, Text: "x"},
-			{Type: domain.CallBlock, ID: "c", Name: "sh", Arguments: `{"a":8123456789012345677}`, ProviderID: "call_0"},
+			{Type: domain.CallBlock, ID: "c", Name: "sh", Arguments: `{"a":8123456789012345677}`, ProviderID: "call_0", Signature: "s\x00"},
 			{Type: domain.ImageBlock, MimeType: "image/png", Data: "AA=="}, {Type: domain.ImageBlock},
+			{Type: domain.TextBlock}, {Type: domain.TextBlock, Signature: "sig"},
 		},
 		InputSeqs: seqs(1, 1), HasInputSeqs: true, StopReason: domain.StopToolUse, Provider: "p", Model: "m",
 	}
 	p, err := m.Payload(0)
 	require.NoError(t, err)
 	out := domain.ToolOutput{ToolCallID: "c", IsError: true, Content: []domain.Block{{Type: domain.ImageBlock,
-		MimeType: "image/png", Data: "AA=="}}}
+		MimeType: "image/png", Data: "AA=="}, {Type: domain.TextBlock, Signature: "no answer's"}}}
 	r, err := out.Payload(0)
 	require.NoError(t, err)
 	tr := transcript(t, history(user, `{"text":"a"}`, answer, p, result, r))
 	require.Equal(t, []domain.Message{
 		{Role: domain.RoleUser, Content: []domain.Block{{Type: domain.TextBlock, Text: "a"}}},
 		{Role: domain.RoleAssistant, Provider: "p", Model: "m", Content: []domain.Block{m.Content[0], m.Content[2],
-			m.Content[3], m.Content[4]}},
-		{Role: domain.RoleTool, Content: out.Content, CallID: "c", ProviderID: "call_0", ToolName: "sh", IsError: true},
+			m.Content[3], m.Content[4], m.Content[7]}},
+		{Role: domain.RoleTool, Content: out.Content[:1], CallID: "c", ProviderID: "call_0", ToolName: "sh", IsError: true},
 	}, tr.Context(domain.Presented{}))
 }
 
