@@ -204,6 +204,8 @@ func responseFault(resp *http.Response, body []byte) error {
 		}
 	}
 	f := BodyFault(resp.StatusCode, body)
-	f.RetryAfter = RetryAfter(resp.Header, time.Now())
+	if d := RetryAfter(resp.Header, time.Now()); d > 0 {
+		f.RetryAfter = d
+	}
 	return f.Error()
 }

@@ -53,6 +53,7 @@ func members(o map[string]Raw) Fault {
 	if f.Type == "" {
 		f.Type = String(o["status"])
 	}
+	f.addDetails(o["details"])
 	if inner := Object(o["error"]); inner != nil && f.Message == "" {
 		return members(inner)
 	}

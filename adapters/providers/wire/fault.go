@@ -17,7 +17,11 @@ type Fault struct {
 	Type       string // the backend's type of error
 	Message    string
 	RetryAfter time.Duration
+	Spent      bool // a quota is used up that does not come back soon
 }
+
+// clientClosed is the status of a request that was cancelled, and not by us.
+const clientClosed = 499
 
 // maxMessage bounds a backend's message in bytes.
 const maxMessage = 2 << 10
@@ -79,13 +83,13 @@ func (f Fault) class() ports.FaultClass {
 	}
 	status, words := f.status(), strings.ToLower(f.Message)
 	switch {
-	case named == kindQuota || status == http.StatusPaymentRequired || containsAny(words, quotaWords):
+	case named == kindQuota || f.Spent || status == http.StatusPaymentRequired || containsAny(words, quotaWords):
 		return ports.Fatal
 	case status == http.StatusTooManyRequests:
 		return ports.Retryable
 	case named == kindOverflow:
 		return ports.Overflow
-	case status == http.StatusRequestEntityTooLarge || named == kindTooLarge:
+	case status == http.StatusRequestEntityTooLarge || named == kindTooLarge || strings.Contains(words, "request payload size exceeds"):
 		return ports.TooLarge
 	case named == kindRate:
 		return ports.Retryable
@@ -93,7 +97,7 @@ func (f Fault) class() ports.FaultClass {
 		return ports.Fatal
 	case (status < 400 && named != kindCredentials || status == 400 || status == 404 || status == 422 || status >= 500) && overflows(words):
 		return ports.Overflow
-	case status == http.StatusRequestTimeout || status == http.StatusConflict || status == http.StatusTooEarly || status >= 500:
+	case status == http.StatusRequestTimeout || status == http.StatusConflict || status == http.StatusTooEarly || status == clientClosed || status >= 500:
 		return ports.Retryable
 	case status >= 400 || named == kindCredentials || named == kindInvalid:
 		return ports.Fatal
@@ -118,17 +122,18 @@ const (
 // kinds holds the codes and types of the common backends, in lower case.
 var kinds = map[string]kind{
 	"rate_limit_exceeded": kindRate, "rate_limit_error": kindRate, "rate_limit_reached": kindRate, "too_many_requests": kindRate,
-	"requests": kindRate, "tokens": kindRate, "rate_limit": kindRate,
+	"resource_exhausted": kindRate, "requests": kindRate, "tokens": kindRate, "rate_limit": kindRate,
 
 	"insufficient_quota": kindQuota, "billing_hard_limit_reached": kindQuota, "billing_not_active": kindQuota,
 	"billing_error": kindQuota, "insufficient_balance": kindQuota, "insufficient_credits": kindQuota, "account_deactivated": kindQuota,
-	"payment_required": kindQuota,
+	"payment_required": kindQuota, "billing_disabled": kindQuota,
 
 	"invalid_api_key": kindCredentials, "authentication_error": kindCredentials, "permission_error": kindCredentials,
-	"permission_denied": kindCredentials, "unauthenticated": kindCredentials, "unauthorized": kindCredentials,
+	"api_key_invalid": kindCredentials, "permission_denied": kindCredentials, "unauthenticated": kindCredentials, "unauthorized": kindCredentials,
 
 	"invalid_request_error": kindInvalid, "bad_request_error": kindInvalid, "badrequesterror": kindInvalid, "invalid_argument": kindInvalid,
 	"invalid_prompt": kindInvalid, "model_not_found": kindInvalid, "not_found_error": kindInvalid, "notfounderror": kindInvalid,
+	"not_found": kindInvalid, "failed_precondition": kindInvalid, "out_of_range": kindInvalid, "unimplemented": kindInvalid,
 	"unsupported_parameter": kindInvalid, "unsupported_value": kindInvalid, "content_policy_violation": kindInvalid,
 
 	"context_length_exceeded": kindOverflow, "exceed_context_size_error": kindOverflow, "context_window_exceeded": kindOverflow,
@@ -137,12 +142,13 @@ var kinds = map[string]kind{
 	"request_too_large": kindTooLarge, "payload_too_large": kindTooLarge,
 
 	"server_error": kindBusy, "api_error": kindBusy, "overloaded_error": kindBusy, "overloaded": kindBusy, "internal_error": kindBusy,
-	"internal_server_error": kindBusy, "service_unavailable": kindBusy, "unavailable": kindBusy, "timeout_error": kindBusy,
+	"internal": kindBusy, "deadline_exceeded": kindBusy, "aborted": kindBusy, "cancelled": kindBusy, "internal_server_error": kindBusy, "service_unavailable": kindBusy, "unavailable": kindBusy, "timeout_error": kindBusy,
 }
 
 // quotaWords are the wordings of an empty purse that come without a code of their own.
 var quotaWords = []string{
 	"insufficient_quota", "credit balance is too low", "insufficient credits", "insufficient balance", "billing hard limit",
+	"credits are depleted", "spending cap",
 }
 
 // overflowWords are the wordings in which the common backends say that a context is too long. Each inner list must be

@@ -40,6 +40,7 @@ type Server struct {
 // Request is one that the server got for a generation.
 type Request struct {
 	Path   string
+	Query  string
 	Header http.Header
 	Body   []byte
 }
@@ -169,7 +170,7 @@ func (s *Server) generate(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		return
 	}
-	answer := s.next(Request{Path: r.URL.Path, Header: r.Header.Clone(), Body: body})
+	answer := s.next(Request{Path: r.URL.Path, Query: r.URL.RawQuery, Header: r.Header.Clone(), Body: body})
 	w.Header().Set("Content-Type", "text/event-stream")
 	for name, value := range answer.Header {
 		w.Header().Set(name, value)
