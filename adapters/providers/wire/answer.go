@@ -30,7 +30,7 @@ type Life int
 const (
 	Ping     Life = iota // nothing
 	Alive                // the answer goes on
-	Finished             // the answer is complete; usage may follow
+	Finished             // the answer is complete; usage may follow, or content that shows that it was not
 	Done                 // nothing follows
 )
 
@@ -98,7 +98,9 @@ func readEvents(stream *Stream, d Decoder, watch *Watch) (Life, error) {
 		case l == Alive:
 			watch.Alive()
 		}
-		last = max(last, l)
+		if l != Ping {
+			last = l
+		}
 	}
 	return last, nil
 }

@@ -36,6 +36,7 @@ func TestStatusDetails(t *testing.T) {
 		{429, "RESOURCE_EXHAUSTED", "Your prepayment credits are depleted.", "", ports.Fatal, "RESOURCE_EXHAUSTED", 0},
 		{429, "RESOURCE_EXHAUSTED", "Your project has exceeded its monthly spending cap.", "", ports.Fatal, "RESOURCE_EXHAUSTED", 0},
 		{400, "INVALID_ARGUMENT", "API key not valid.", `{"@type":"type.googleapis.com/google.rpc.ErrorInfo","reason":"API_KEY_INVALID"}`, ports.Fatal, "API_KEY_INVALID", 0},
+		{400, "INVALID_ARGUMENT", "no", `{"@type":"type.googleapis.com/google.rpc.ErrorInfo","reason":"HOUSE_RULES"}`, ports.Fatal, "INVALID_ARGUMENT", 0},
 		{400, "INVALID_ARGUMENT", "Unknown name.", `{"@type":"type.googleapis.com/google.rpc.BadRequest"},7`, ports.Fatal, "INVALID_ARGUMENT", 0},
 		{400, "INVALID_ARGUMENT", "The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).", "", ports.Overflow, "INVALID_ARGUMENT", 0},
 		{400, "INVALID_ARGUMENT", "Request payload size exceeds the limit: 20971520 bytes.", "", ports.TooLarge, "INVALID_ARGUMENT", 0},

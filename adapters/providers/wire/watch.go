@@ -42,7 +42,7 @@ func NewWatch(parent context.Context, limit time.Duration) (context.Context, *Wa
 // Alive starts the silence anew.
 func (w *Watch) Alive() { w.timer.Reset(w.limit) }
 
-// Last gives the backend d, at most the limit, for what it may still send. Alive must not be called any more.
+// Last gives the backend d, at most the limit, for what it may still send. Alive takes that back.
 func (w *Watch) Last(d time.Duration) { w.timer.Reset(min(d, w.limit)) }
 
 // Stop releases the watch and ends its context.

@@ -1,0 +1,328 @@
+package gemini_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/keel-agent/keel/adapters/providers/gemini"
+	"github.com/keel-agent/keel/adapters/providers/gemini/geminitest"
+	"github.com/keel-agent/keel/domain"
+	"github.com/keel-agent/keel/ports"
+)
+
+const key = "AIza-canary-0123456789"
+
+func start(t *testing.T, answers ...geminitest.Response) (*geminitest.Server, *gemini.Provider) {
+	s := geminitest.Start(t)
+	s.Push(answers...)
+	return s, newProvider(t, gemini.Config{BaseURL: s.URL(), Model: geminitest.Model, APIKey: key})
+}
+
+func ask(t *testing.T, p *gemini.Provider, options ...func(*ports.ModelRequest)) (ports.Reply, error) {
+	req := ports.ModelRequest{Messages: []domain.Message{user("hi")}}
+	for _, o := range options {
+		o(&req)
+	}
+	reply, err := p.Generate(t.Context(), req, func(ports.Delta) {})
+	for cause := err; cause != nil; cause = errors.Unwrap(cause) {
+		require.NotContains(t, cause.Error(), key)
+	}
+	return reply, err
+}
+
+func faultOf(t *testing.T, err error) *ports.ProviderError {
+	t.Helper()
+	var fault *ports.ProviderError
+	require.ErrorAs(t, err, &fault)
+	return fault
+}
+
+var hello = geminitest.Stream(geminitest.Chunk(geminitest.Text("Hel")), geminitest.Last("STOP", geminitest.Text("lo")))
+
+func TestAnswerOverHTTP(t *testing.T) {
+	s, p := start(t, hello)
+	reply, err := ask(t, p)
+	require.NoError(t, err)
+	require.Equal(t, ports.Reply{
+		Content:    []domain.Block{{Type: domain.TextBlock, Text: "Hello"}},
+		StopReason: domain.StopEndTurn, Usage: &domain.Usage{Input: 3, Output: 5}, Model: geminitest.Model,
+	}, reply)
+	r := s.Requests()[0]
+	require.Equal(t, "/v1beta/models/"+geminitest.Model+":streamGenerateContent", r.Path)
+	require.Equal(t, "alt=sse", r.Query, "the key is in no URL")
+	require.Equal(t, key, r.Header.Get("X-Goog-Api-Key"))
+	require.Equal(t, "application/json", r.Header.Get("Content-Type"))
+	require.Equal(t, "gemini", p.Name())
+}
+
+func TestEndsOfConnections(t *testing.T) {
+	begun := geminitest.Stream(geminitest.Chunk(geminitest.Text("Hello")))
+	stopped := geminitest.Stream(geminitest.Last("STOP", geminitest.Text("Hello")))
+	for name, c := range map[string]struct {
+		answer geminitest.Response
+		code   string
+	}{
+		"K04 E: reset behind the finish reason": {stopped.Ending(geminitest.Reset), ""},
+		"closed behind the finish reason":       {stopped.Ending(geminitest.Drop), ""},
+		"K04 A: reset in the answer":            {begun.Ending(geminitest.Reset), "connection"},
+		"closed in the answer":                  {begun.Ending(geminitest.Drop), "connection"},
+		"ended in the answer":                   {begun, "cut"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			// The end waits until the client has read the answer: a reset may overtake what was sent before it.
+			read := make(chan struct{})
+			c.answer.Steps = append(slices.Clip(c.answer.Steps), geminitest.Step{Until: read})
+			_, p := start(t, c.answer)
+			reply, err := p.Generate(t.Context(), ports.ModelRequest{}, func(ports.Delta) { close(read) })
+			require.Equal(t, []domain.Block{{Type: domain.TextBlock, Text: "Hello"}}, reply.Content)
+			if c.code == "" {
+				require.NoError(t, err)
+				return
+			}
+			require.Equal(t, c.code, faultOf(t, err).Code)
+			require.Equal(t, ports.Retryable, faultOf(t, err).Class)
+		})
+	}
+}
+
+// TestRefusals: each status has its class (K33: overflow is told from too many bytes and from a rate limit).
+func TestRefusals(t *testing.T) {
+	for _, c := range []struct {
+		status  int
+		message string
+		code    string
+		class   ports.FaultClass
+	}{
+		{400, "The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).", "INVALID_ARGUMENT", ports.Overflow},
+		{400, "Request payload size exceeds the limit: 20971520 bytes.", "INVALID_ARGUMENT", ports.TooLarge},
+		{400, "Request contains an invalid argument.", "INVALID_ARGUMENT", ports.Fatal},
+		{401, "Request had invalid authentication credentials: " + key, "UNAUTHENTICATED", ports.Fatal},
+		{403, "Method doesn't allow unregistered callers.", "PERMISSION_DENIED", ports.Fatal},
+		{404, "models/gemini-x is not found for API version v1beta", "NOT_FOUND", ports.Fatal},
+		{413, "too large", "413", ports.TooLarge},
+		{429, "Resource has been exhausted (e.g. check quota): too many tokens.", "RESOURCE_EXHAUSTED", ports.Retryable},
+		{500, "An internal error has occurred.", "INTERNAL", ports.Retryable},
+		{503, "The model is overloaded. Please try again later.", "UNAVAILABLE", ports.Retryable},
+		{504, "Deadline expired before operation could complete.", "DEADLINE_EXCEEDED", ports.Retryable},
+	} {
+		_, p := start(t, geminitest.Error(c.status, geminitest.Fault(c.status, c.message)), geminitest.Error(c.status, "["+geminitest.Fault(c.status, c.message)+"]"))
+		for range 2 { // as an object, and in a list
+			reply, err := ask(t, p)
+			fault := faultOf(t, err)
+			require.Equal(t, c.class, fault.Class, "%v", fault)
+			require.Equal(t, c.code, fault.Code)
+			require.Equal(t, c.status, fault.Status)
+			require.Empty(t, reply.Content)
+		}
+	}
+}
+
+func TestKeyIsNeverTold(t *testing.T) {
+	quoting := geminitest.Fault(400, "API key not valid: "+key)
+	_, p := start(t,
+		geminitest.Error(400, quoting), geminitest.Error(500, "no "+key), geminitest.Whole(quoting),
+		geminitest.Stream(geminitest.Chunk(geminitest.Text("Hm")), quoting), geminitest.Bytes(key+"\n"),
+	)
+	for range 5 {
+		_, err := ask(t, p)
+		require.Contains(t, err.Error(), "[redacted]")
+	}
+	unreachable := newProvider(t, gemini.Config{BaseURL: "http://user:" + key + "@127.0.0.1:1", Model: "m"})
+	_, err := ask(t, unreachable)
+	require.Equal(t, "connection", faultOf(t, err).Code)
+	_, err = unreachable.Models(t.Context())
+	require.NotContains(t, err.Error(), key)
+}
+
+// TestWaits: the header counts before what the error says in itself, which counts inside a stream, too.
+func TestWaits(t *testing.T) {
+	limited := geminitest.Fault(429, "You exceeded your current quota", geminitest.RetryIn(37))
+	header := geminitest.Error(429, limited)
+	header.Header["Retry-After"] = "5"
+	inside := geminitest.Stream(geminitest.Chunk(geminitest.Text("Hm")), limited)
+	inside.Header = map[string]string{"Retry-After": "5"}
+	_, p := start(t, geminitest.Error(429, limited), header, inside, geminitest.Error(429, geminitest.Fault(429, "slow down")))
+	for _, want := range []time.Duration{37 * time.Second, 5 * time.Second, 37 * time.Second, 0} {
+		_, err := ask(t, p)
+		require.Equal(t, want, faultOf(t, err).RetryAfter)
+		require.Equal(t, ports.Retryable, faultOf(t, err).Class)
+	}
+}
+
+func TestModels(t *testing.T) {
+	s := geminitest.Start(t)
+	asked := 0
+	s.SetModelPages(func(r *http.Request) string {
+		asked++
+		switch r.URL.Query().Get("pageToken") {
+		case "":
+			return `{"models":[{"name":"models/a","inputTokenLimit":1048576,"supportedGenerationMethods":["generateContent","countTokens"]},
+				{"name":"models/embedding","supportedGenerationMethods":["embedContent"]},{"name":"models/b"},{}],"nextPageToken":"p2"}`
+		case "p2":
+			return `{"models":[{"name":"models/c"},{"name":"models/a"}],"nextPageToken":"p3"}`
+		}
+		return `{"models":[],"nextPageToken":"p3"}`
+	})
+	for configured, want := range map[string][]ports.Model{
+		"":         {{ID: "a", ContextWindow: 1048576}, {ID: "b"}, {ID: "c"}},
+		"models/c": {{ID: "c"}, {ID: "a", ContextWindow: 1048576}, {ID: "b"}},
+		"hidden":   {{ID: "hidden"}, {ID: "a", ContextWindow: 1048576}, {ID: "b"}, {ID: "c"}},
+	} {
+		got, err := newProvider(t, gemini.Config{BaseURL: s.URL(), Model: configured}).Models(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, want, got)
+	}
+	require.Equal(t, 9, asked, "three pages each: the backend repeats itself")
+	s.SetModels("")
+	got, err := newProvider(t, gemini.Config{BaseURL: s.URL(), Model: "x"}).Models(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, []ports.Model{{ID: "x"}}, got)
+}
+
+func TestDefaultModelIsDiscovered(t *testing.T) {
+	s := geminitest.Start(t)
+	p := newProvider(t, gemini.Config{BaseURL: s.URL()})
+	s.SetModels("")
+	_, err := ask(t, p)
+	require.Equal(t, "no_model", faultOf(t, err).Code)
+	s.SetModels(`{"models":[{"name":"models/first"},{"name":"models/second"}]}`)
+	s.Push(hello)
+	_, err = ask(t, p)
+	require.NoError(t, err)
+	require.Equal(t, "/v1beta/models/first:streamGenerateContent", s.Requests()[0].Path)
+}
+
+func fromEnv(getenv func(string) string) (*gemini.Provider, error) {
+	cfg, err := gemini.ConfigFromEnv(getenv)
+	if err != nil {
+		return nil, err
+	}
+	return gemini.New(cfg)
+}
+
+func TestFromEnv(t *testing.T) {
+	env := map[string]string{}
+	getenv := func(name string) string { return env[name] }
+	_, err := fromEnv(getenv)
+	require.ErrorIs(t, err, gemini.ErrNotConfigured)
+
+	env["GOOGLE_API_KEY"] = key + "\n"
+	p, err := fromEnv(getenv)
+	require.NoError(t, err)
+	models, err := p.Models(cancelled(t))
+	require.Empty(t, models)
+	require.ErrorIs(t, err, errEnough)
+	p.Close()
+
+	s := geminitest.Start(t)
+	for _, base := range []string{s.URL(), s.URL() + "/", s.URL() + "/v1beta", s.URL() + "/v1beta/"} {
+		s.Push(hello)
+		env["GEMINI_BASE_URL"], env["GEMINI_MODEL"] = base, "models/local"
+		p, err = fromEnv(getenv)
+		require.NoError(t, err)
+		_, err = ask(t, p)
+		p.Close()
+		require.NoError(t, err)
+		env["GEMINI_API_KEY"] = "AIza-other-0123"
+	}
+	require.Equal(t, key, s.Requests()[0].Header.Get("X-Goog-Api-Key"))
+	require.Equal(t, "AIza-other-0123", s.Requests()[1].Header.Get("X-Goog-Api-Key"))
+	require.Equal(t, "/v1beta/models/local:streamGenerateContent", s.Requests()[0].Path)
+
+	for _, bad := range []string{"ftp://x", "localhost:11434", "http://x/v1beta?key=1", "http://x/#f"} {
+		_, err = gemini.New(gemini.Config{BaseURL: bad})
+		require.Error(t, err)
+		require.NotContains(t, err.Error(), bad)
+	}
+	_, err = gemini.New(gemini.Config{APIKey: "a\nb" + key})
+	require.Error(t, err)
+	require.NotContains(t, err.Error(), key)
+}
+
+var errEnough = errors.New("enough")
+
+func cancelled(t *testing.T) context.Context {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(errEnough)
+	return ctx
+}
+
+// TestCancelledAtTheEnd: a cancellation wins over an answer that was complete by then.
+func TestCancelledAtTheEnd(t *testing.T) {
+	_, p := start(t, geminitest.Stream(geminitest.Last("STOP", geminitest.Text("x"))))
+	ctx, cancel := context.WithCancelCause(t.Context())
+	reply, err := p.Generate(ctx, ports.ModelRequest{}, func(ports.Delta) { cancel(errEnough) })
+	require.ErrorIs(t, err, errEnough)
+	require.Equal(t, "x", reply.Content[0].Text)
+}
+
+// slowBody is a body that sends a piece every two seconds, the last one without end.
+type slowBody struct {
+	ctx  context.Context
+	list []string
+}
+
+func (b *slowBody) Read(p []byte) (int, error) {
+	timer := time.NewTimer(2 * time.Second)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-b.ctx.Done():
+		return 0, context.Cause(b.ctx)
+	}
+	n := copy(p, b.list[0])
+	if len(b.list) > 1 {
+		b.list = b.list[1:]
+	}
+	return n, nil
+}
+
+func (b *slowBody) Close() error { return nil }
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// TestSilence: comments and chunks without content are no life, and content is. A finish reason is waited behind for
+// usage, and what is no finish after all starts the silence anew.
+func TestSilence(t *testing.T) {
+	piece := geminitest.Event(geminitest.Chunk(geminitest.Text("x")))
+	empty := geminitest.Event(geminitest.Chunk())
+	stop := geminitest.Event(geminitest.Last("STOP"))
+	for name, c := range map[string]struct {
+		list []string
+		want time.Duration
+		code string
+	}{
+		"comments":                    {[]string{": ping\n\n"}, 10 * time.Second, "idle"},
+		"empty chunks":                {[]string{piece, empty}, 12 * time.Second, "idle"},
+		"silence after some life":     {[]string{piece, piece, empty}, 14 * time.Second, "idle"},
+		"no end behind the stop":      {[]string{piece, stop, ": ping\n\n"}, 7 * time.Second, ""},
+		"content behind the stop":     {[]string{stop, piece, empty}, 14 * time.Second, "idle"},
+		"a second stop behind a text": {[]string{stop, piece, stop, ": ping\n\n"}, 9 * time.Second, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				begin := time.Now()
+				client := &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+					return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: &slowBody{r.Context(), c.list}, Request: r}, nil
+				})}
+				p := newProvider(t, gemini.Config{BaseURL: "http://x", Model: "m", HTTPClient: client, IdleTimeout: 10 * time.Second})
+				_, err := ask(t, p)
+				require.Equal(t, c.want, time.Since(begin))
+				if c.code == "" {
+					require.NoError(t, err)
+					return
+				}
+				require.Equal(t, c.code, faultOf(t, err).Code)
+			})
+		})
+	}
+}

@@ -1,0 +1,123 @@
+package gemini
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/keel-agent/keel/adapters/providers/wire"
+	"github.com/keel-agent/keel/ports"
+)
+
+// request is the body of a generation. Equal requests have equal bytes.
+type request struct {
+	SystemInstruction *turn             `json:"systemInstruction,omitzero"`
+	Contents          []turn            `json:"contents"`
+	Tools             []toolList        `json:"tools,omitempty"`
+	GenerationConfig  *generationConfig `json:"generationConfig,omitzero"`
+}
+
+type generationConfig struct {
+	Temperature     *float64        `json:"temperature,omitzero"`
+	MaxOutputTokens int             `json:"maxOutputTokens,omitzero"`
+	ThinkingConfig  *thinkingConfig `json:"thinkingConfig,omitzero"`
+}
+
+type toolList struct {
+	FunctionDeclarations []declaration `json:"functionDeclarations"`
+}
+
+// declaration declares a tool. The backend reads JSON Schema in parametersJsonSchema; parameters is a narrower form that
+// refuses whole requests for a keyword that it does not know.
+type declaration struct {
+	Name                 string   `json:"name"`
+	Description          string   `json:"description,omitzero"`
+	ParametersJSONSchema wire.Raw `json:"parametersJsonSchema,omitzero"`
+}
+
+// build returns the request for req, shaped by what the backend is known to refuse.
+func (p *Provider) build(req ports.ModelRequest, unsigned bool) (*request, error) {
+	thinking, err := p.think(req)
+	if err != nil {
+		return nil, err
+	}
+	r := &request{Contents: contents(req.Messages, p.maker(req.Model, unsigned)), Tools: tools(req.Tools)}
+	if s := wire.Clean(req.System); strings.TrimSpace(s) != "" {
+		r.SystemInstruction = &turn{Parts: []requestPart{textPart(s)}}
+	}
+	config := generationConfig{Temperature: req.Options.Temperature, MaxOutputTokens: req.Options.MaxTokens, ThinkingConfig: thinking}
+	if config != (generationConfig{}) {
+		r.GenerationConfig = &config
+	}
+	return r, nil
+}
+
+// encode returns the bytes of r.
+func (r *request) encode() ([]byte, error) {
+	b, err := wire.Encode(r)
+	if err != nil {
+		return nil, &ports.ProviderError{Class: ports.Fatal, Code: "request", Message: "the request cannot be written: " + err.Error(), Err: err}
+	}
+	return b, nil
+}
+
+// thinks reports whether r says something about thinking.
+func (r *request) thinks() bool {
+	return r.GenerationConfig != nil && r.GenerationConfig.ThinkingConfig != nil
+}
+
+// signed reports whether r holds signatures of the backend's own.
+func (r *request) signed() bool {
+	for _, t := range r.Contents {
+		if slices.ContainsFunc(t.Parts, func(p requestPart) bool { return p.ThoughtSignature != "" && p.ThoughtSignature != noSignature }) {
+			return true
+		}
+	}
+	return false
+}
+
+func tools(specs []ports.ToolSpec) []toolList {
+	if len(specs) == 0 {
+		return nil
+	}
+	var list []declaration
+	for _, spec := range specs {
+		list = append(list, declaration{wireName(spec.Name), wire.Clean(spec.Description), parameters(spec.Schema)})
+	}
+	return []toolList{{list}}
+}
+
+// parameters returns a schema as the wire wants it: nothing for a tool that takes nothing, else one that says that it is
+// of an object, without the name of its dialect.
+func parameters(schema string) wire.Raw {
+	members := wire.Object(wire.Raw(strings.TrimSpace(wire.CleanJSON(schema))))
+	delete(members, "$schema")
+	if len(members) == 0 {
+		return nil
+	}
+	if wire.IsNull(members["type"]) {
+		members["type"] = wire.Raw(`"object"`)
+	}
+	b, _ := wire.Encode(members) // parts of valid JSON
+	return b
+}
+
+// maxName is the longest name of a tool that the wire takes.
+const maxName = 64
+
+// wireName returns the name of a tool as the wire takes it: it begins with a letter or _. Names that differ stay
+// different.
+func wireName(name string) string {
+	if name != "" && strings.Contains("0123456789-", name[:1]) {
+		name = "_." + name // the dot makes for a name of its own
+	}
+	return wire.ToolName(name, maxName)
+}
+
+// toolNames returns the name of each tool by the one that it has on the wire.
+func toolNames(specs []ports.ToolSpec) map[string]string {
+	names := make(map[string]string, len(specs))
+	for _, spec := range specs {
+		names[wireName(spec.Name)] = spec.Name
+	}
+	return names
+}
