@@ -18,6 +18,7 @@ import (
 	"github.com/keel-agent/keel/adapters/postgres"
 	"github.com/keel-agent/keel/adapters/providers/anthropic"
 	"github.com/keel-agent/keel/adapters/providers/fake"
+	"github.com/keel-agent/keel/adapters/providers/gemini"
 	"github.com/keel-agent/keel/adapters/providers/openai"
 	"github.com/keel-agent/keel/adapters/sqlite"
 	"github.com/keel-agent/keel/adapters/sse"
@@ -175,6 +176,7 @@ type backendOf struct {
 var backends = []backendOf{
 	{"openai", openOpenAI},
 	{"anthropic", openAnthropic},
+	{"gemini", openGemini},
 }
 
 // providerNames are the values of Config.Provider besides "", which means auto.
@@ -205,6 +207,15 @@ func openAnthropic(c Config, model string) (backend, error) {
 	}
 	cfg.Model, cfg.IdleTimeout = cmp.Or(model, cfg.Model), c.IdleLimit
 	return anthropic.New(cfg)
+}
+
+func openGemini(c Config, model string) (backend, error) {
+	cfg, err := gemini.ConfigFromEnv(os.Getenv)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errNotConfigured, err)
+	}
+	cfg.Model, cfg.IdleTimeout = cmp.Or(model, cfg.Model), c.IdleLimit
+	return gemini.New(cfg)
 }
 
 // newProviders returns the chosen provider, behind it each other one that is configured, and the fake one. The fake one

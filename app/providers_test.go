@@ -11,27 +11,31 @@ import (
 // TestProvidersSideBySide: every configured provider is there, the chosen one first, else by the order of auto.
 func TestProvidersSideBySide(t *testing.T) {
 	for _, c := range []struct {
-		chosen            string
-		openai, anthropic bool
-		first             string // of a model without a provider's name
-		others            []string
+		chosen                    string
+		openai, anthropic, gemini bool
+		first                     string // of a model without a provider's name
+		others                    []string
 	}{
-		{"auto", false, false, "fake", []string{"fake"}},
-		{"", true, false, "openai", []string{"openai", "fake"}},
-		{"auto", false, true, "anthropic", []string{"anthropic", "fake"}},
-		{"auto", true, true, "openai", []string{"openai", "anthropic", "fake"}},
-		{"anthropic", true, true, "anthropic", []string{"openai", "anthropic", "fake"}},
-		{"fake", true, true, "fake", []string{"fake"}},
+		{"auto", false, false, false, "fake", []string{"fake"}},
+		{"", true, false, false, "openai", []string{"openai", "fake"}},
+		{"auto", false, true, false, "anthropic", []string{"anthropic", "fake"}},
+		{"auto", false, false, true, "gemini", []string{"gemini", "fake"}},
+		{"auto", true, true, false, "openai", []string{"openai", "anthropic", "fake"}},
+		{"auto", false, true, true, "anthropic", []string{"anthropic", "gemini", "fake"}},
+		{"anthropic", true, true, false, "anthropic", []string{"openai", "anthropic", "fake"}},
+		{"gemini", true, true, true, "gemini", []string{"openai", "anthropic", "gemini", "fake"}},
+		{"fake", true, true, true, "fake", []string{"fake"}},
 	} {
 		setKey(t, "OPENAI", c.openai)
 		setKey(t, "ANTHROPIC", c.anthropic)
+		setKey(t, "GEMINI", c.gemini)
 		lc := fxtest.NewLifecycle(t)
 		all, err := newProviders(Config{Provider: c.chosen, Model: "mine"}, lc)
 		require.NoError(t, err)
 		p, model := all.Resolve("some-model")
 		require.Equal(t, c.first, p.Name(), "%+v", c)
 		require.Equal(t, "some-model", model)
-		for _, name := range []string{"openai", "anthropic", "fake"} {
+		for _, name := range []string{"openai", "anthropic", "gemini", "fake"} {
 			p, _ := all.Resolve(name + "/x")
 			require.Equal(t, slices.Contains(c.others, name), p.Name() == name, "%+v: %s", c, name)
 		}
@@ -42,15 +46,17 @@ func TestProvidersSideBySide(t *testing.T) {
 func TestProviderThatIsNotConfigured(t *testing.T) {
 	setKey(t, "OPENAI", true)
 	setKey(t, "ANTHROPIC", false)
+	setKey(t, "GEMINI", false)
 	_, err := newProviders(Config{Provider: "anthropic"}, fxtest.NewLifecycle(t))
 	require.ErrorContains(t, err, "ANTHROPIC_API_KEY")
 	t.Setenv("ANTHROPIC_BASE_URL", "ftp://x")
 	_, err = newProviders(Config{Provider: "auto"}, fxtest.NewLifecycle(t))
 	require.ErrorContains(t, err, "provider anthropic: the base URL", "one that is malformed is not passed over")
-	require.ErrorContains(t, Config{Listen: "127.0.0.1:1", Store: "memory:", Provider: "moon"}.Validate(), "auto, fake, openai, anthropic")
+	require.ErrorContains(t, Config{Listen: "127.0.0.1:1", Store: "memory:", Provider: "moon"}.Validate(), "auto, fake, openai, anthropic, gemini")
 }
 
 func setKey(t *testing.T, prefix string, set bool) {
+	t.Setenv("GOOGLE_API_KEY", "")
 	value := ""
 	if set {
 		value = "sk-0123456789"

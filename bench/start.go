@@ -71,7 +71,7 @@ func buildKeel(ctx context.Context, to string) error {
 func keelCommand(ctx context.Context, keel string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, keel, args...)
 	for _, e := range os.Environ() {
-		if !strings.HasPrefix(e, "KEEL_") && !strings.HasPrefix(e, "OPENAI_") && !strings.HasPrefix(e, "ANTHROPIC_") {
+		if !strings.HasPrefix(e, "KEEL_") && !strings.HasPrefix(e, "OPENAI_") && !strings.HasPrefix(e, "ANTHROPIC_") && !strings.HasPrefix(e, "GEMINI_") && !strings.HasPrefix(e, "GOOGLE_") {
 			cmd.Env = append(cmd.Env, e)
 		}
 	}

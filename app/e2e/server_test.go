@@ -154,7 +154,7 @@ func begin(t *testing.T, cmd *exec.Cmd) *process {
 func withoutSettings(env []string) []string {
 	var kept []string
 	for _, e := range env {
-		if !strings.HasPrefix(e, "OPENAI_") && !strings.HasPrefix(e, "ANTHROPIC_") && !(strings.HasPrefix(e, "KEEL_") && !strings.HasPrefix(e, "KEEL_TEST_")) {
+		if !strings.HasPrefix(e, "OPENAI_") && !strings.HasPrefix(e, "ANTHROPIC_") && !strings.HasPrefix(e, "GEMINI_") && !strings.HasPrefix(e, "GOOGLE_") && !(strings.HasPrefix(e, "KEEL_") && !strings.HasPrefix(e, "KEEL_TEST_")) {
 			kept = append(kept, e)
 		}
 	}

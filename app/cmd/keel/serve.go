@@ -17,7 +17,7 @@ type serveFlags struct {
 	Store        string   `help:"Where ledgers are kept: sqlite:PATH, postgres://… or memory: (lost at exit)." default:"sqlite:keel.db" env:"KEEL_STORE"`
 	Bus          string   `help:"nats://HOST:PORT that wakes other processes on the same Postgres and brings them partial output; Postgres itself does when empty." env:"KEEL_BUS" placeholder:"URL"`
 	BusCreds     string   `help:"File with the credentials of a NATS user." type:"existingfile" env:"KEEL_BUS_CREDS" placeholder:"FILE"`
-	Provider     string   `help:"Default model provider: fake, openai, anthropic, or auto (openai when OPENAI_API_KEY or OPENAI_BASE_URL is set, else anthropic when ANTHROPIC_API_KEY or ANTHROPIC_BASE_URL is, else fake). Other configured ones answer to PROVIDER/MODEL." enum:"auto,fake,openai,anthropic" default:"auto" env:"KEEL_PROVIDER"`
+	Provider     string   `help:"Default model provider: fake, openai, anthropic, gemini, or auto (openai when OPENAI_API_KEY or OPENAI_BASE_URL is set, else anthropic when ANTHROPIC_API_KEY or ANTHROPIC_BASE_URL is, else gemini when GEMINI_API_KEY, GOOGLE_API_KEY or GEMINI_BASE_URL is, else fake). Other configured ones answer to PROVIDER/MODEL." enum:"auto,fake,openai,anthropic,gemini" default:"auto" env:"KEEL_PROVIDER"`
 	Model        string   `help:"Model for sessions that name none; the provider's default when empty." env:"KEEL_MODEL"`
 	Script       string   `help:"JSON file with a script for the fake provider." type:"existingfile" env:"KEEL_SCRIPT" placeholder:"FILE"`
 	Auth         string   `help:"off (loopback only), token (one generated token) or tokens:FILE (lines of token and tenant)." default:"token" env:"KEEL_AUTH"`
