@@ -215,6 +215,20 @@ func TestEmptyAnswerIsAFailure(t *testing.T) {
 	})
 }
 
+// An image is an answer, though it says nothing.
+func TestAnImageIsAnAnswer(t *testing.T) {
+	play(t, func(w *world) {
+		w.script(func(context.Context, ports.ModelRequest, func(ports.Delta)) (ports.Reply, error) {
+			image := domain.Block{Type: domain.ImageBlock, MimeType: "image/png", Data: "AAAA", Signature: "s"}
+			return ports.Reply{Content: []domain.Block{image}, StopReason: domain.StopEndTurn}, nil
+		})
+		n := w.start()
+		w.say("draw")
+		w.expect("1 user queue draw", "2 assistant [1] end_turn:", "3 finished done turns=1 end_turn")
+		n.drain(time.Second)
+	})
+}
+
 // K02, K01, K11: malformed arguments and unknown tools are answered, never executed; ids are unique in the session.
 func TestUnusableCallsAreAnswered(t *testing.T) {
 	play(t, func(w *world) {

@@ -123,6 +123,8 @@ func usable(r ports.Reply) error {
 				return fault("a tool call has no name")
 			}
 			return nil
+		case domain.ImageBlock:
+			return nil
 		}
 	}
 	if r.StopReason == domain.StopRefusal {
