@@ -42,6 +42,9 @@ func NewTokens(tenants map[string]string) *Tokens {
 	return t
 }
 
+// shortestToken refuses placeholders and passwords.
+const shortestToken = 16
+
 // ReadTokens reads lines of "token tenant". Empty lines and lines that begin with # are skipped. It returns an error,
 // without any token in it, for a line of another form, a token that occurs twice, or when there is none at all.
 func ReadTokens(from io.Reader) (*Tokens, error) {
@@ -54,6 +57,9 @@ func ReadTokens(from io.Reader) (*Tokens, error) {
 		}
 		if len(fields) != 2 || domain.CheckID(fields[1]) != nil {
 			return nil, fmt.Errorf("line %d is not of the form: token tenant", n)
+		}
+		if len(fields[0]) < shortestToken {
+			return nil, fmt.Errorf("the token of line %d is shorter than %d characters: anybody could guess it", n, shortestToken)
 		}
 		if _, twice := tenants[fields[0]]; twice {
 			return nil, fmt.Errorf("the token of line %d occurs twice", n)

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"syscall"
 	"time"
 
 	"github.com/tmaxmax/go-sse"
@@ -31,6 +32,23 @@ func (f clientFlags) bearer() string {
 		return f.Token
 	}
 	return app.Config{Store: f.Store, TokenFile: f.TokenFile}.ReadToken()
+}
+
+// whichToken says where the token that was refused came from.
+func (f clientFlags) whichToken() string {
+	const help = "; name another one with --token, --token-file or --store"
+	if f.Token != "" {
+		return "the token is that of --token or KEEL_TOKEN" + help
+	}
+	path, err := app.Config{Store: f.Store, TokenFile: f.TokenFile}.TokenPath()
+	switch {
+	case err != nil:
+		return "there is no token to present" + help
+	case f.bearer() == "":
+		return "there is no token in " + path + help
+	default:
+		return "the token is that of " + path + help
+	}
 }
 
 // callTimeout bounds a request whose answer is short.
@@ -108,8 +126,15 @@ func (f clientFlags) request(ctx context.Context, method string, body any, query
 		req.Header.Set("Authorization", "Bearer "+token)
 	}
 	res, err := http.DefaultClient.Do(req)
+	if errors.Is(err, syscall.ECONNREFUSED) {
+		return nil, fmt.Errorf("nothing listens at %s; is keel serve running? (%w)", f.Server, err)
+	}
 	if err != nil {
 		return nil, err
+	}
+	if res.StatusCode == http.StatusUnauthorized {
+		defer res.Body.Close()
+		return nil, fmt.Errorf("%w (%s)", refusal(res), f.whichToken())
 	}
 	if res.StatusCode >= http.StatusMultipleChoices {
 		defer res.Body.Close()

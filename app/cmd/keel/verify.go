@@ -30,8 +30,8 @@ type verifyCmd struct {
 // progressEvery is how often a long verification says on stderr how far it is.
 const progressEvery = 2 * time.Second
 
-// Run prints a line for each fault and a summary. Its exit code is 1 when there are faults or when it could not go on,
-// 2 when there is nothing that the command line could mean.
+// Run prints a line for each fault and a summary. Its exit code is 1 when there are faults, 2 when it could not check
+// or could not go on.
 func (v *verifyCmd) Run() error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -55,7 +55,7 @@ func (v *verifyCmd) Run() error {
 		err = v.summary(out, count)
 	}
 	if err := errors.Join(err, out.Flush()); err != nil {
-		return err
+		return exitWith{2, err}
 	}
 	if count.Faults > 0 {
 		return exitWith{code: 1}
