@@ -12,6 +12,7 @@ type ToolSpec struct {
 	Description string
 	Schema      string // JSON Schema of the arguments, an object
 	ReplaySafe  bool   // may run again after a crash that left its outcome unknown
+	Sequential  bool   // runs beside no other sequential call of its message, but after those that stand before it
 }
 
 // Tools is a set of tools that sessions may use.

@@ -88,15 +88,23 @@ type finished struct {
 	stopped bool
 }
 
-// runCalls executes calls side by side and commits each result as it comes. When the attempt must stop it does not
-// wait for tools that ignore that.
+// runCalls executes calls side by side, sequential ones one after the other beside them, and commits each result as it
+// comes. When the attempt must stop it does not wait for tools that ignore that.
 func (a *attempt) runCalls(plan []plannedCall) error {
 	results := make(chan finished, len(plan))
+	var inOrder []plannedCall
 	for _, c := range plan {
-		if err := a.begin(c, results); err != nil {
+		runs, err := a.begin(c, results)
+		switch {
+		case err != nil:
 			return err
+		case runs && c.tool.spec.Sequential:
+			inOrder = append(inOrder, c)
+		case runs:
+			go func() { results <- a.execute(c) }()
 		}
 	}
+	go a.executeInOrder(inOrder, results)
 	for range plan {
 		select {
 		case f := <-results:
@@ -130,29 +138,40 @@ func (a *attempt) commitReady(results <-chan finished) error {
 	}
 }
 
-// begin starts one call; its result goes to results, which has room for it.
-func (a *attempt) begin(c plannedCall, results chan<- finished) error {
+// begin reports whether a call is to be executed, and marks it as started where that is needed. The result of one that
+// is refused goes to results, which has room for it.
+func (a *attempt) begin(c plannedCall, results chan<- finished) (runs bool, err error) {
 	if c.refusal != "" {
 		out := failedCall(c.block.ID, c.refusal)
 		out.Interrupted = c.standIn
 		results <- finished{call: c, out: out}
-		return nil
+		return false, nil
 	}
 	if err := context.Cause(a.ctx); err != nil {
-		return err
+		return false, err
 	}
 	if !c.started && !c.tool.spec.ReplaySafe {
 		_, err := a.do(domain.StartCalls{Run: a.claim.Run.ID, Token: a.token, Calls: []string{c.block.ID}})
 		if errors.Is(err, domain.ErrCancelled) {
 			a.stop(errCancelRequested)
-			return errCancelRequested
+			return false, errCancelRequested
 		}
 		if err != nil {
-			return err
+			return false, err
 		}
 	}
-	go func() { results <- a.execute(c) }()
-	return nil
+	return true, nil
+}
+
+// executeInOrder runs calls one after the other. Once the attempt must stop it begins no more.
+func (a *attempt) executeInOrder(calls []plannedCall, results chan<- finished) {
+	for _, c := range calls {
+		if a.ctx.Err() != nil {
+			results <- finished{call: c, stopped: true}
+			continue
+		}
+		results <- a.execute(c)
+	}
 }
 
 // execute runs a tool; a panic in it is its failure.

@@ -96,7 +96,7 @@ func (w *world) Committed(c ports.Commit) {
 func (w *world) create() {
 	w.do(domain.CreateSession{
 		At: time.Now(), Request: payload(w.t, `{"id":"s1"}`),
-		Info: domain.SessionInfo{Tools: []string{"count", "slow", "stubborn", "safe", "panic"}},
+		Info: domain.SessionInfo{Tools: []string{"count", "slow", "stubborn", "safe", "panic", "step"}},
 	})
 }
 
@@ -327,7 +327,7 @@ type testTools struct {
 func newTestTools() *testTools { return &testTools{} }
 
 func (*testTools) Specs() []ports.ToolSpec {
-	return []ports.ToolSpec{{Name: "count"}, {Name: "panic"}, {Name: "safe", ReplaySafe: true}, {Name: "slow"}, {Name: "stubborn"}}
+	return []ports.ToolSpec{{Name: "count"}, {Name: "panic"}, {Name: "safe", ReplaySafe: true}, {Name: "slow"}, {Name: "step", Sequential: true}, {Name: "stubborn"}}
 }
 
 // Execute sleeps for the argument s in seconds; stubborn does not listen to ctx.

@@ -43,6 +43,40 @@ func TestParallelCallsCommitAsTheyFinish(t *testing.T) {
 	})
 }
 
+func TestSequentialCallsRunInOrder(t *testing.T) {
+	play(t, func(w *world) {
+		w.script(calls(`step{"s":3}`, `slow{"s":4}`, `step{"s":2}`, `step{"s":0}`), text("done"))
+		n := w.start()
+		began := time.Now()
+		w.say("go")
+		w.expect(
+			"1 user queue go",
+			`2 assistant [1] tool_use: step{"s":3} | slow{"s":4} | step{"s":2} | step{"s":0}`,
+			`3 result step {"s":3}`,
+			`4 result slow {"s":4}`,
+			`5 result step {"s":2}`,
+			`6 result step {"s":0}`,
+			"7 assistant [1] end_turn: done",
+			"8 finished done turns=2 end_turn",
+		)
+		require.Less(t, time.Since(began), 7*time.Second, "the other call ran beside them")
+		n.drain(time.Second)
+	})
+}
+
+func TestNoSequentialCallBeginsAfterACancel(t *testing.T) {
+	play(t, func(w *world) {
+		w.script(calls(`step{"s":3}`, `step{"s":0}`), text("never asked for"))
+		n := w.start()
+		w.say("go")
+		time.Sleep(time.Second)
+		w.cancel()
+		time.Sleep(5 * time.Second)
+		require.Equal(t, 1, w.tools.times("step"))
+		n.drain(time.Second)
+	})
+}
+
 // K13: guides wait for all sibling results, one joins per boundary; a queued input waits for the next claim.
 func TestGuidesJoinAtBoundaries(t *testing.T) {
 	play(t, func(w *world) {

@@ -7,6 +7,7 @@ import (
 	"math/big"
 	"strings"
 
+	"github.com/keel-agent/keel/adapters/tools/toolset"
 	"github.com/keel-agent/keel/ports"
 )
 
@@ -18,8 +19,8 @@ var calculatorSpec = ports.ToolSpec{
 	ReplaySafe: true,
 }
 
-func calculate(_ context.Context, args arguments) (string, error) {
-	n, err := evaluate(args.text("expression"))
+func calculate(_ context.Context, call toolset.Call) (string, error) {
+	n, err := evaluate(call.Args.Text("expression"))
 	if err != nil {
 		return "", err
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/keel-agent/keel/adapters/tools/toolset"
 	"github.com/keel-agent/keel/ports"
 )
 
@@ -15,12 +16,12 @@ var sleepSpec = ports.ToolSpec{
 		`"ignoreCancel":{"type":"boolean","description":"go on waiting when the run is cancelled"}},"required":["ms"],"additionalProperties":false}`,
 }
 
-func sleep(ctx context.Context, args arguments) (string, error) {
-	ms := args.integer("ms")
+func sleep(ctx context.Context, call toolset.Call) (string, error) {
+	ms := call.Args.Integer("ms")
 	timer := time.NewTimer(time.Duration(ms) * time.Millisecond)
 	defer timer.Stop()
 	cancelled := ctx.Done()
-	if args.flag("ignoreCancel") {
+	if call.Args.Flag("ignoreCancel") {
 		cancelled = nil
 	}
 	select {

@@ -6,6 +6,7 @@ import (
 	"time"
 	_ "time/tzdata" // servers without a zone database have the zones, too
 
+	"github.com/keel-agent/keel/adapters/tools/toolset"
 	"github.com/keel-agent/keel/ports"
 )
 
@@ -17,14 +18,17 @@ var timeSpec = ports.ToolSpec{
 	ReplaySafe: true,
 }
 
-func (t *Tools) time(_ context.Context, args arguments) (string, error) {
-	zone := args.text("zone")
+// zoned tells the time of its clock in any zone.
+type zoned struct{ clock ports.Clock }
+
+func (z zoned) time(_ context.Context, call toolset.Call) (string, error) {
+	zone := call.Args.Text("zone")
 	if zone == "Local" { // the server's own zone is nobody's business
 		zone = "?"
 	}
 	location, err := time.LoadLocation(zone) // "" is UTC
 	if err != nil {
-		return "", fmt.Errorf("there is no time zone named %q; use an IANA name such as Europe/Oslo", args.text("zone"))
+		return "", fmt.Errorf("there is no time zone named %q; use an IANA name such as Europe/Oslo", call.Args.Text("zone"))
 	}
-	return t.clock.Now().In(location).Format(time.RFC3339), nil
+	return z.clock.Now().In(location).Format(time.RFC3339), nil
 }

@@ -1,4 +1,4 @@
-package builtin
+package toolset
 
 import (
 	"encoding/json"
@@ -13,21 +13,23 @@ import (
 	"github.com/keel-agent/keel/domain"
 )
 
-// arguments are the decoded arguments of a call: whole numbers as int64 as far as they fit, others as float64.
-type arguments map[string]any
+// Arguments are the decoded arguments of a call: whole numbers as int64 as far as they fit, others as float64.
+type Arguments map[string]any
 
-func (a arguments) text(name string) string {
+// Text returns a string, "" when it is absent.
+func (a Arguments) Text(name string) string {
 	s, _ := a[name].(string)
 	return s
 }
 
-func (a arguments) flag(name string) bool {
+// Flag returns a boolean, false when it is absent.
+func (a Arguments) Flag(name string) bool {
 	b, _ := a[name].(bool)
 	return b
 }
 
-// integer returns a number that the schema bounds to whole values.
-func (a arguments) integer(name string) int64 {
+// Integer returns a number that the schema bounds to whole values, 0 when it is absent.
+func (a Arguments) Integer(name string) int64 {
 	switch n := a[name].(type) {
 	case int64:
 		return n
@@ -45,8 +47,8 @@ func resolve(schema string) (*jsonschema.Resolved, error) {
 	return s.Resolve(nil)
 }
 
-// parseArguments reads one strict JSON object and validates it. The error is for the model.
-func parseArguments(schema *jsonschema.Resolved, raw string) (arguments, error) {
+// parse reads one strict JSON object and validates it. The error is for the model.
+func parse(schema *jsonschema.Resolved, raw string) (Arguments, error) {
 	p, err := domain.ParsePayload([]byte(raw), 0)
 	if err != nil {
 		return nil, err
