@@ -1,12 +1,14 @@
 module github.com/keel-agent/keel/adapters/tools
 
-go 1.26
+go 1.26.0
 
 require (
+	github.com/bmatcuk/doublestar/v4 v4.10.4
 	github.com/google/jsonschema-go v0.4.3
 	github.com/keel-agent/keel/domain v0.0.0
 	github.com/keel-agent/keel/ports v0.0.0
 	github.com/stretchr/testify v1.12.1
+	golang.org/x/sys v0.50.0
 )
 
 require (

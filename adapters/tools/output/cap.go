@@ -21,9 +21,17 @@ func Cap(s string, limit int) string {
 	if len(s) <= limit {
 		return s
 	}
-	kept := limit
-	for kept > 0 && !utf8.RuneStart(s[kept]) {
-		kept--
+	kept := Prefix(s, limit)
+	return kept + fmt.Sprintf("\n[cut: the first %d of %d bytes]", len(kept), len(s))
+}
+
+// Prefix returns the longest prefix of s that has at most limit bytes and ends at the border of a code point.
+func Prefix(s string, limit int) string {
+	if len(s) <= limit {
+		return s
 	}
-	return s[:kept] + fmt.Sprintf("\n[cut: the first %d of %d bytes]", kept, len(s))
+	for limit > 0 && !utf8.RuneStart(s[limit]) {
+		limit--
+	}
+	return s[:limit]
 }

@@ -1,0 +1,72 @@
+package toolset_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/keel-agent/keel/adapters/tools/toolset"
+	"github.com/keel-agent/keel/domain"
+	"github.com/keel-agent/keel/ports"
+)
+
+const anyObject = `{"type":"object","properties":{}}`
+
+func waiting(ctx context.Context, _ toolset.Call) (string, error) {
+	<-ctx.Done()
+	return "half", ctx.Err()
+}
+
+func TestTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		set := toolset.New(toolset.Tool{Spec: ports.ToolSpec{Name: "wait", Schema: anyObject}, Timeout: time.Minute, Run: waiting})
+		began := time.Now()
+		out, err := set.Execute(t.Context(), ports.ToolInvocation{Name: "wait", Arguments: `{}`})
+		require.NoError(t, err, "a tool that takes too long has failed, and the run goes on")
+		require.True(t, out.IsError)
+		require.Equal(t, "wait did not end within 1m0s and was stopped", out.Content[0].Text)
+		require.Equal(t, time.Minute, time.Since(began))
+
+		cause := errors.New("the attempt must stop")
+		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, cause)
+		defer cancel()
+		_, err = set.Execute(ctx, ports.ToolInvocation{Name: "wait", Arguments: `{}`})
+		require.ErrorIs(t, err, cause)
+	})
+}
+
+func TestCall(t *testing.T) {
+	ref := domain.SessionRef{Tenant: "t", Session: "s"}
+	var got toolset.Call
+	set := toolset.New(
+		toolset.Tool{Spec: ports.ToolSpec{Name: "b", Schema: anyObject}, Run: func(_ context.Context, c toolset.Call) (string, error) {
+			got = c
+			return "fine", nil
+		}},
+		toolset.Tool{Spec: ports.ToolSpec{Name: "a", Schema: anyObject}, Run: waiting},
+	)
+	out, err := set.Execute(t.Context(), ports.ToolInvocation{
+		Ref: ref, ID: "c1", Name: "b", Arguments: `{"n":9007199254740993,"f":1.5,"s":"x","y":true,"l":[1]}`,
+	})
+	require.NoError(t, err)
+	require.False(t, out.IsError)
+	require.Equal(t, []domain.Block{{Type: domain.TextBlock, Text: "fine"}}, out.Content)
+	require.Equal(t, toolset.Call{Ref: ref, ID: "c1", Args: toolset.Arguments{
+		"n": int64(9007199254740993), "f": 1.5, "s": "x", "y": true, "l": []any{int64(1)},
+	}}, got)
+	require.Equal(t, "x", got.Args.Text("s"))
+	require.True(t, got.Args.Flag("y"))
+	require.Equal(t, int64(9007199254740993), got.Args.Integer("n"))
+	require.Zero(t, got.Args.Integer("none"))
+	require.Equal(t, "a", set.Specs()[0].Name, "sorted by name")
+}
+
+func TestBrokenSchema(t *testing.T) {
+	require.PanicsWithValue(t, "toolset: the schema of a: unexpected end of JSON input", func() {
+		toolset.New(toolset.Tool{Spec: ports.ToolSpec{Name: "a", Schema: `{`}})
+	})
+}
