@@ -23,6 +23,7 @@ import (
 	"github.com/keel-agent/keel/adapters/sqlite"
 	"github.com/keel-agent/keel/adapters/sse"
 	"github.com/keel-agent/keel/adapters/tools/builtin"
+	"github.com/keel-agent/keel/adapters/tools/workspace"
 	"github.com/keel-agent/keel/app/runner"
 	"github.com/keel-agent/keel/app/service"
 	"github.com/keel-agent/keel/ports"
@@ -268,9 +269,31 @@ func newFake(c Config) (*fake.Provider, error) {
 	return fake.New(fake.Config{Script: script})
 }
 
-var toolsModule = fx.Module("tools",
-	fx.Provide(fx.Annotate(func(c ports.Clock) ports.Tools { return builtin.New(c) }, fx.ResultTags(`group:"tools"`))),
-)
+// toolSet provides a set of tools.
+func toolSet(constructor any) fx.Option {
+	return fx.Provide(fx.Annotate(constructor, fx.ResultTags(`group:"tools"`)))
+}
+
+// toolsModule has the sets of tools that are enabled.
+func toolsModule(c Config) fx.Option {
+	sets := []fx.Option{toolSet(func(c ports.Clock) ports.Tools { return builtin.New(c) })}
+	if c.Workspace != "" {
+		sets = append(sets, toolSet(newWorkspace))
+	}
+	return fx.Module("tools", sets...)
+}
+
+func newWorkspace(c Config, lc fx.Lifecycle, log *zap.Logger) (ports.Tools, error) {
+	tools, err := workspace.New(workspace.Config{Dir: c.Workspace, Bash: c.Bash, BashNetwork: c.BashNetwork})
+	if err != nil {
+		return nil, fmt.Errorf("--workspace %s, --bash %s: %w", c.Workspace, cmp.Or(c.Bash, workspace.BashOff), err)
+	}
+	lc.Append(fx.StopHook(tools.Close))
+	if s := tools.Sandbox(); s != "" {
+		log.Info("sessions may run commands", zap.String("sandbox", s), zap.String("workspaces", c.Workspace))
+	}
+	return tools, nil
+}
 
 var runnerModule = fx.Module("runner", fx.Provide(newRunner))
 

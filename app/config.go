@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/keel-agent/keel/adapters/tools/workspace"
 )
 
 // Version is the service's version as clients see it.
@@ -43,6 +45,10 @@ type Config struct {
 	Heartbeat  time.Duration
 	DrainGrace time.Duration
 	IdleLimit  time.Duration // silence of a provider's stream
+
+	Workspace   string // directory with one workspace per session; no workspace tools when empty
+	Bash        string // off, sandboxed or unconfined
+	BashNetwork bool   // sandboxed commands may use the network
 
 	LogLevel  string // debug, info, warn, error
 	LogFormat string // console or json
@@ -130,6 +136,18 @@ func (c Config) loopback() bool {
 	return ip != nil && ip.IsLoopback()
 }
 
+func (c Config) validateBash() error {
+	switch {
+	case c.Bash != "" && c.Bash != workspace.BashOff && c.Bash != workspace.BashSandboxed && c.Bash != workspace.BashUnconfined:
+		return fmt.Errorf("--bash %q: want off, sandboxed or unconfined", c.Bash)
+	case c.Bash != "" && c.Bash != workspace.BashOff && c.Workspace == "":
+		return fmt.Errorf("--bash %s needs --workspace DIR to work in", c.Bash)
+	case c.BashNetwork && c.Bash != workspace.BashSandboxed:
+		return errors.New("--bash-network is for --bash sandboxed")
+	}
+	return nil
+}
+
 // Validate returns an error that says what to change when c cannot work.
 func (c Config) Validate() error {
 	if _, _, err := net.SplitHostPort(c.Listen); err != nil {
@@ -143,6 +161,9 @@ func (c Config) Validate() error {
 	}
 	if c.Auth == authOff && !c.loopback() {
 		return fmt.Errorf("--auth off serves loopback addresses only, and --listen is %q; use --auth token", c.Listen)
+	}
+	if err := c.validateBash(); err != nil {
+		return err
 	}
 	if c.LeaseTTL > 0 && c.Heartbeat > 0 && c.Heartbeat*2 > c.LeaseTTL {
 		return fmt.Errorf("--heartbeat %s: must be at most half of --lease-ttl %s", c.Heartbeat, c.LeaseTTL)

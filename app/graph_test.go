@@ -59,12 +59,15 @@ func TestValidateNamesTheFlag(t *testing.T) {
 	good := Config{Listen: "127.0.0.1:8420", Store: "memory:", Auth: authOff}
 	require.NoError(t, good.Validate())
 	for flag, spoil := range map[string]func(*Config){
-		"--listen":      func(c *Config) { c.Listen = "nowhere" },
-		"--store":       func(c *Config) { c.Store = "mysql://x" },
-		"--auth off":    func(c *Config) { c.Listen = "0.0.0.0:80" },
-		"--heartbeat":   func(c *Config) { c.Heartbeat, c.LeaseTTL = 10, 11 },
-		"--workers":     func(c *Config) { c.Workers = -1 },
-		"--drain-grace": func(c *Config) { c.DrainGrace = -1 },
+		"--listen":          func(c *Config) { c.Listen = "nowhere" },
+		"--store":           func(c *Config) { c.Store = "mysql://x" },
+		"--auth off":        func(c *Config) { c.Listen = "0.0.0.0:80" },
+		"--heartbeat":       func(c *Config) { c.Heartbeat, c.LeaseTTL = 10, 11 },
+		"--workers":         func(c *Config) { c.Workers = -1 },
+		"--drain-grace":     func(c *Config) { c.DrainGrace = -1 },
+		"--bash \"on\"":     func(c *Config) { c.Workspace, c.Bash = "w", "on" },
+		"needs --workspace": func(c *Config) { c.Bash = "sandboxed" },
+		"--bash-network":    func(c *Config) { c.Workspace, c.Bash, c.BashNetwork = "w", "unconfined", true },
 	} {
 		c := good
 		spoil(&c)

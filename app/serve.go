@@ -17,6 +17,7 @@ import (
 
 	"github.com/keel-agent/keel/adapters/httpapi"
 	"github.com/keel-agent/keel/app/runner"
+	"github.com/keel-agent/keel/ports"
 )
 
 // Serve serves c until SIGINT or SIGTERM and drains then; the same signal again ends the drain's grace. At SIGHUP it
@@ -84,11 +85,20 @@ func (p *process) prepare(c Config, file *os.File) error {
 	return p.cfg.check(p.log)
 }
 
+// checked is what check builds.
+type checked struct {
+	fx.In
+
+	Providers     *runner.Providers
+	Authenticator httpapi.Authenticator
+	Tools         []ports.Tools `group:"tools"`
+}
+
 // check finds out what would keep c from being served, as far as that shows beside a process that serves its store.
 func (c Config) check(log *zap.Logger) error {
 	err := fx.New(
-		fx.Supply(c, log), systemModule, providersModule, toolsModule, fx.Provide(newAuthenticator), fx.NopLogger,
-		fx.Invoke(func(*runner.Providers, httpapi.Authenticator) {}),
+		fx.Supply(c, log), systemModule, providersModule, toolsModule(c), fx.Provide(newAuthenticator), fx.NopLogger,
+		fx.Invoke(func(checked) {}),
 	).Err()
 	if err != nil {
 		return dig.RootCause(err)

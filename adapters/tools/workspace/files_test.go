@@ -102,6 +102,8 @@ func TestGlob(t *testing.T) {
 	r.good("glob", `{"pattern":"*.go","path":"src"}`, "src/b.go")
 	r.good("glob", `{"pattern":"*.rs"}`, "[no file matches]")
 	r.bad("glob", `{"pattern":"[a"}`, "malformed")
+	r.bad("glob", `{"pattern":"`+strings.Repeat("{a,b}", 10)+`"}`, "more than 1000 patterns")
+	r.bad("grep", `{"pattern":"a","include":"`+strings.Repeat("{a,b,c,d}", 100)+`"}`, "more than 1000 patterns")
 	r.bad("glob", `{"pattern":"*","path":"none"}`, "there is no")
 	for i := range 1001 {
 		r.put(fmt.Sprintf("many/%04d", i), "")

@@ -45,6 +45,7 @@ const (
 	maxGrepFile = 4 << 20 // bytes of a file that is searched
 	maxVisited  = 200_000 // files and directories of one walk
 	maxDepth    = 100
+	maxWays     = 1000 // patterns that one with braces stands for; each of them may have to be tried
 )
 
 var (
@@ -123,6 +124,12 @@ func globPattern(pattern string) (string, error) {
 	}
 	if !doublestar.ValidatePattern(pattern) {
 		return "", fmt.Errorf("the pattern %q is malformed", pattern)
+	}
+	ways := 1
+	for _, group := range strings.Split(pattern, "{")[1:] {
+		if ways *= strings.Count(group, ",") + 1; ways > maxWays {
+			return "", fmt.Errorf("the braces of the pattern %q stand for more than %d patterns", pattern, maxWays)
+		}
 	}
 	return pattern, nil
 }
@@ -215,7 +222,7 @@ func (s *search) visit(base, name string) error {
 func (s *search) file(name string) error {
 	f, info, err := s.dir.open(name)
 	if err != nil {
-		return nil //nolint:nilerr // the others are searched all the same
+		return nil
 	}
 	defer func() { _ = f.Close() }()
 	if info.Mode().IsRegular() && info.Size() > maxGrepFile {
@@ -226,7 +233,7 @@ func (s *search) file(name string) error {
 	}
 	data, err := io.ReadAll(io.LimitReader(f, maxGrepFile))
 	if err != nil {
-		return nil //nolint:nilerr // the others are searched all the same
+		return nil
 	}
 	return s.lines(name, data)
 }

@@ -127,7 +127,12 @@ const maxLinks = 8
 func (d directory) target(name string) (string, error) {
 	for range maxLinks {
 		info, err := d.Lstat(name)
-		if err != nil || info.Mode()&fs.ModeSymlink == 0 {
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return name, nil
+		case err != nil:
+			return "", explain(name, err)
+		case info.Mode()&fs.ModeSymlink == 0:
 			return name, nil
 		}
 		to, err := d.Readlink(name)

@@ -38,6 +38,10 @@ type serveFlags struct {
 	DrainGrace time.Duration `help:"How long attempts may go on after SIGTERM before they are handed back." default:"30s" env:"KEEL_DRAIN_GRACE"`
 	IdleLimit  time.Duration `help:"How long a provider's stream may be silent." default:"5m" env:"KEEL_IDLE_LIMIT"`
 
+	Workspace   string `help:"Directory in which each session has a workspace for the tools read, write, edit, ls, glob and grep; they are absent when empty." env:"KEEL_WORKSPACE" placeholder:"DIR"`
+	Bash        string `help:"Tool bash: off, sandboxed (refuses to start where no sandbox works) or unconfined (all that the server may do)." enum:"off,sandboxed,unconfined" default:"off" env:"KEEL_BASH"`
+	BashNetwork bool   `help:"Sandboxed commands may use the network." env:"KEEL_BASH_NETWORK"`
+
 	LogLevel  string `help:"debug, info, warn or error." enum:"debug,info,warn,error" default:"info" env:"KEEL_LOG_LEVEL"`
 	LogFormat string `help:"console or json." enum:"console,json" default:"console" env:"KEEL_LOG_FORMAT"`
 }
@@ -49,6 +53,7 @@ func (f serveFlags) config() (app.Config, error) {
 		AllowUnsafePostgres: f.AllowUnsafePostgres,
 		MaxConns:            f.MaxConns, MaxPayload: f.MaxPayload, Workers: f.Workers, Budget: f.Attempts, MaxTurns: f.MaxTurns,
 		LeaseTTL: f.LeaseTTL, Heartbeat: f.Heartbeat, DrainGrace: f.DrainGrace, IdleLimit: f.IdleLimit,
+		Workspace: f.Workspace, Bash: f.Bash, BashNetwork: f.BashNetwork,
 		LogLevel: f.LogLevel, LogFormat: f.LogFormat,
 	}
 	return c, c.Validate()
