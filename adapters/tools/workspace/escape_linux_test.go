@@ -32,6 +32,7 @@ var escapes = map[string]string{
 	"directory of a process":  `cat /proc/*/cwd/../outside/secret.txt /proc/*/cwd%[1]s/secret.txt`,
 	"descriptors":             `for f in /proc/self/fd/* /dev/fd/*; do cat "$f/../secret.txt" "$f/other/secret.txt"; done`,
 	"descriptors of others":   `cat /proc/[0-9]*/fd/*/secret.txt; ls -l /proc/%[3]d/fd && echo ESCAPED`,
+	"inherited descriptors":   `ls -l /proc/self/fd > fds; grep -E ' ([4-9]|[1-9][0-9]+) ->' fds && echo ESCAPED`,
 	"environment of others":   `cat /proc/*/environ | tr '\0' '\n' | grep CANARY`,
 	"memory of the server":    `dd if=/proc/%[3]d/mem of=/dev/null count=1 && echo ESCAPED`,
 	"the server's files":      `cat /proc/%[3]d/cmdline && echo ESCAPED`,
@@ -82,6 +83,9 @@ func TestCommandsCannotGetOut(t *testing.T) {
 	segment, err := unix.SysvShmGet(unix.IPC_PRIVATE, 4096, unix.IPC_CREAT|0o600)
 	require.NoError(t, err)
 	defer func() { _, _ = unix.SysvShmCtl(segment, unix.IPC_RMID, nil) }()
+	inherited, err := unix.FcntlInt(tcpFile(t, tcp).Fd(), unix.F_DUPFD, 200) // as a service manager may leave one
+	require.NoError(t, err)
+	defer func() { _ = unix.Close(inherited) }()
 	require.Greater(t, len(escapes), 40)
 
 	eachSandbox(t, func(t *testing.T, c workspace.Config) {
@@ -102,6 +106,29 @@ func TestCommandsCannotGetOut(t *testing.T) {
 		require.False(t, isError, text)
 		require.Equal(t, "still\n", text)
 	})
+}
+
+func tcpFile(t *testing.T, l net.Listener) *os.File {
+	t.Helper()
+	f, err := l.(*net.TCPListener).File()
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = f.Close() })
+	return f
+}
+
+func TestNetworkWhenAsked(t *testing.T) {
+	working(t)
+	var listen net.ListenConfig
+	tcp, err := listen.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer func() { _ = tcp.Close() }()
+	command := fmt.Sprintf("exec 3<>/dev/tcp/127.0.0.1/%d && echo connected", tcp.Addr().(*net.TCPAddr).Port)
+	for _, network := range []bool{false, true} {
+		r := newRig(t, workspace.Config{Bash: workspace.BashSandboxed, BashNetwork: network})
+		text, isError := r.bash(command)
+		require.Equal(t, network, !isError, text)
+		require.Equal(t, network, strings.HasPrefix(text, "connected"), text)
+	}
 }
 
 // TestTrapsOfCommands: what a command leaves in the workspace leads the other tools nowhere.

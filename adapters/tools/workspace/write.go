@@ -57,10 +57,13 @@ func edit(_ context.Context, dir directory, args toolset.Arguments) (string, err
 	if err != nil {
 		return "", err
 	}
-	data, err := io.ReadAll(io.LimitReader(f, maxEditFile))
+	data, err := io.ReadAll(io.LimitReader(f, maxEditFile+1))
 	_ = f.Close()
-	if err != nil {
+	switch {
+	case err != nil:
 		return "", explain(name, err)
+	case len(data) > maxEditFile:
+		return "", fmt.Errorf("%q is growing", name)
 	}
 	from, to := args.Text("old"), args.Text("new")
 	count := strings.Count(string(data), from)
