@@ -70,11 +70,11 @@ func findBash() (string, error) {
 }
 
 // limits are set by a shell around the command: no core files, files of at most 2 GiB (in KiB), data of at most 4 GiB.
-// A sandbox counts processes apart from those of the server's user, so it can limit them. The shell outlives SIGTERM, so
+// A sandbox counts processes apart from those of the server's user, so it can limit them, above what is watched. The shell outlives SIGTERM, so
 // that the command has the time until SIGKILL.
 const (
 	limits    = `ulimit -c 0 -f 2097152 -d 4194304 || exit 125; `
-	crowd     = `ulimit -u 512 || exit 125; `
+	crowd     = `ulimit -u 1024 || exit 125; `
 	wrapped   = `trap : TERM; "$0" --norc --noprofile -c "$1" </dev/null; exit $?`
 	searched  = "/usr/local/bin:/usr/bin:/bin"
 	inSandbox = "/workspace" // where a sandbox shows the workspace
