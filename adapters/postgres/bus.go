@@ -68,7 +68,7 @@ func newBus(cfg BusConfig) (*Bus, error) {
 	b := &Bus{
 		wakeups: bus.NewWakeups(), relay: bus.NewRelay(known, maxPayload-headLength-bus.DigestLength), interest: known,
 		conn: conn, log: cfg.Logger, self: newSelf(),
-		pingEvery: 15 * time.Second, pingTimeout: 5 * time.Second, announceEvery: interestLasts / 3, gap: 3 * time.Millisecond,
+		pingEvery: 30 * time.Second, pingTimeout: 5 * time.Second, announceEvery: interestLasts / 3, gap: 3 * time.Millisecond,
 	}
 	if b.log == nil {
 		b.log = zap.NewNop()

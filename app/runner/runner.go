@@ -21,7 +21,7 @@ type Config struct {
 	Heartbeat    time.Duration // between beats; a third of LeaseTTL
 	Poll         time.Duration // between looks for due runs when nothing wakes; 5 s
 	BuryEvery    time.Duration // between looks for dead processes; 2 s
-	CascadeEvery time.Duration // between looks for children of cancelled runs; LeaseTTL
+	CascadeEvery time.Duration // between looks for children of cancelled runs; 2 × LeaseTTL
 	Budget       int           // attempts per run; domain.DefaultBudget
 	MaxTurns     int           // provider calls per attempt; 50
 	MaxBytes     int           // of one payload; domain.DefaultMaxPayload
@@ -33,7 +33,7 @@ func (c Config) withDefaults() Config {
 	setDefault(&c.Heartbeat, c.LeaseTTL/3)
 	setDefault(&c.Poll, 5*time.Second)
 	setDefault(&c.BuryEvery, 2*time.Second)
-	setDefault(&c.CascadeEvery, c.LeaseTTL)
+	setDefault(&c.CascadeEvery, 2*c.LeaseTTL)
 	setDefault(&c.MaxTurns, 50)
 	return c
 }
