@@ -85,6 +85,7 @@ type (
 		Info       SessionInfo
 		StateOwner StateOwner
 		Parent     *Parent
+		Refusal    error // what is wrong with what Request chooses; a retry of an accepted request is not refused
 	}
 
 	// SubmitInput commits a user.message and ensures the run that will answer it. Payload is what the client sent;
@@ -94,6 +95,7 @@ type (
 		RequestID string
 		Payload   Payload
 		NewRun    string
+		Refusal   error // what is wrong with what Payload selects; a retry of an accepted input is not refused
 	}
 
 	// AppendExternal commits an external.event of the external gateway.
@@ -230,6 +232,7 @@ type Summary struct {
 	StopReason  StopReason
 	DurationMS  int64
 	Tokens      *Usage
+	Costs       Costs
 	ToolTimings []ToolTiming
 	Context     *ContextSize
 	Error       string

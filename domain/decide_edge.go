@@ -9,6 +9,9 @@ func (c CreateSession) decide(v View) (Effects, error) {
 		}
 		return v.unchanged(), nil
 	}
+	if c.Refusal != nil {
+		return Effects{}, c.Refusal
+	}
 	owner := c.StateOwner
 	if owner == "" {
 		owner = Native
@@ -34,6 +37,8 @@ func (c SubmitInput) decide(v View) (Effects, error) {
 		return Effects{}, ErrSessionClosed
 	case v.Session.StateOwner != Native:
 		return Effects{}, ErrExternalSession
+	case c.Refusal != nil:
+		return Effects{}, c.Refusal
 	case len(v.Session.Unanswered) >= MaxUnanswered:
 		return Effects{}, ErrTooManyInputs
 	}

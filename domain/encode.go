@@ -24,6 +24,9 @@ func (m Assistant) Payload(maxBytes int) (Payload, error) {
 	if m.Usage != nil {
 		b = append(append(b, `,"usage":`...), m.Usage.json()...)
 	}
+	if m.Cost != nil {
+		b = m.Cost.appendJSON(append(b, `,"cost":`...))
+	}
 	b = appendText(b, "error", m.Error)
 	return checked(AssistantMessage, append(b, '}'), maxBytes)
 }
@@ -61,6 +64,13 @@ func (s Summary) payload(status string) Payload {
 	b = appendNumber(b, "durationMs", s.DurationMS)
 	if s.Tokens != nil {
 		b = append(append(b, `,"tokens":`...), s.Tokens.json()...)
+	}
+	for i, c := range s.Costs {
+		b = append(b, []string{`,"costs":[`, `,`}[min(i, 1)]...)
+		b = c.appendJSON(b)
+	}
+	if len(s.Costs) > 0 {
+		b = append(b, ']')
 	}
 	if len(s.ToolTimings) > 0 {
 		b = append(b, `,"toolTimings":[`...)
@@ -104,6 +114,11 @@ func (u *Usage) json() string {
 		}
 	}
 	return string(append(b, '}'))
+}
+
+func (c Cost) appendJSON(b []byte) []byte {
+	b = append(append(b, `{"amount":`...), quoteJSON(string(c.Amount))...)
+	return append(appendText(b, "currency", c.Currency), '}')
 }
 
 func checked(k Kind, raw []byte, maxBytes int) (Payload, error) {

@@ -55,6 +55,9 @@ var (
 	ErrExternalSession     = &Error{Code: "external_session", Detail: "the session belongs to an external backend"}
 	ErrNativeSession       = &Error{Code: "native_session", Detail: "the session is native and takes no external events"}
 	ErrIdempotencyConflict = &Error{Code: "idempotency_conflict", Detail: "the key was used before with other content"}
+	ErrUnknownModel        = &Error{Code: "unknown_model", Detail: "the catalogue has no such model"}
+	ErrUnknownTool         = &Error{Code: "unknown_tool", Detail: "there is no such tool"}
+	ErrRevisionConflict    = &Error{Code: "revision_conflict", Detail: "the document was changed by somebody else meanwhile"}
 	ErrTooManyInputs       = &Error{Code: "too_many_inputs", Detail: "too many inputs wait for an answer"}
 )
 

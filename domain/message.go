@@ -50,7 +50,8 @@ type Block struct {
 	Data     string // image: base64
 }
 
-// Usage counts tokens. A provider that tells nothing has no Usage.
+// Usage counts tokens. Input includes those that came from a cache or went into one, Output the reasoning. A provider
+// that tells nothing has no Usage.
 type Usage struct {
 	Input      int64 `json:"input"`
 	Output     int64 `json:"output"`
@@ -118,6 +119,7 @@ type Assistant struct {
 	Provider     string
 	Model        string
 	Usage        *Usage
+	Cost         *Cost  // at the prices of the time, nil when they were not known
 	Error        string // of a message that ended with StopError
 }
 

@@ -71,6 +71,7 @@ func ParseAssistant(p Payload) (Assistant, error) {
 		Model:        r.text("model"),
 		Error:        r.text("error"),
 		Usage:        r.usage("usage"),
+		Cost:         r.cost("cost"),
 	}
 	m.InputSeqs, m.HasInputSeqs = r.inputSeqs("inputSeqs")
 	switch m.StopReason {
@@ -114,6 +115,7 @@ func parseFinished(p Payload) (status string, err error) {
 		r.count(counter)
 	}
 	r.usage("tokens")
+	r.costs("costs")
 	if raw, ok := r.o.get("toolTimings"); ok {
 		list, err := elements(raw)
 		if err != nil || slices.ContainsFunc(list, func(e string) bool { return kindOf(e) != '{' }) {
@@ -240,6 +242,37 @@ func (r *reader) usage(name string) *Usage {
 		r.fail(name, "must be an object of non-negative integers")
 	}
 	return got
+}
+
+func (r *reader) cost(name string) *Cost {
+	raw, ok := r.o.get(name)
+	if !ok {
+		return nil
+	}
+	c := newReader(StoredPayload(raw))
+	amount, whole := parseAmount(c.text("amount"), amountDigits, amountScale)
+	got := &Cost{Amount: amount, Currency: c.text("currency")}
+	if c.err != nil || !whole || !isCurrency(got.Currency) {
+		r.fail(name, "must be an amount, a decimal in a string, and a currency of three capital letters")
+	}
+	return got
+}
+
+// costs checks an array of costs.
+func (r *reader) costs(name string) {
+	raw, ok := r.o.get(name)
+	if !ok {
+		return
+	}
+	list, err := elements(raw)
+	if err != nil {
+		r.fail(name, "must be an array")
+	}
+	for _, e := range list {
+		one := reader{o: object{[]member{{name, e}}}, err: r.err}
+		one.cost(name)
+		r.err = one.err
+	}
 }
 
 func (r *reader) inputSeqs(name string) ([]Seq, bool) {

@@ -20,13 +20,7 @@ func ParseSelection(raw string) (Selection, error) {
 	}
 	r := newReader(StoredPayload(raw))
 	s := Selection{Model: r.text("model"), Thinking: r.text("thinking"), MaxTokens: int(r.count("maxTokens"))}
-	if t, ok := r.o.get("temperature"); ok {
-		f, err := strconv.ParseFloat(t, 64)
-		if err != nil {
-			r.fail("temperature", "must be a number")
-		}
-		s.Temperature = &f
-	}
+	s.Temperature = r.temperature("temperature")
 	if list, ok := r.o.get("tools"); ok {
 		s.HasTools = true
 		names, err := elements(list)
@@ -42,4 +36,16 @@ func ParseSelection(raw string) (Selection, error) {
 		}
 	}
 	return s, r.err
+}
+
+func (r *reader) temperature(name string) *float64 {
+	raw, ok := r.o.get(name)
+	if !ok {
+		return nil
+	}
+	f, err := strconv.ParseFloat(raw, 64)
+	if err != nil || kindOf(raw) != '0' {
+		r.fail(name, "must be a number")
+	}
+	return &f
 }

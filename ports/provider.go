@@ -14,7 +14,7 @@ type Provider interface {
 	Name() string
 
 	// Models lists the models that can be asked for, the default first. It may be empty when the backend does not
-	// tell.
+	// tell. Models that are Listed are all that there are: any other is refused before the backend is asked.
 	Models(ctx context.Context) ([]Model, error)
 
 	// Generate asks for one answer. emit is called in order, from one goroutine, with each piece as it arrives; it
@@ -30,7 +30,8 @@ type Provider interface {
 // Model describes one model of a provider.
 type Model struct {
 	ID            string
-	ContextWindow int // tokens, 0 when unknown
+	ContextWindow int  // tokens, 0 when unknown
+	Listed        bool // the backend itself lists it
 }
 
 // ModelRequest is what one call of a provider presents.

@@ -18,7 +18,7 @@ type Config struct {
 	Notifier ports.Notifier   // is told of every commit; nil means nobody is
 }
 
-// Store is a ports.Ledger. Its other roles are views of it: Sessions, Runs and Processes. It starts no goroutine and
+// Store is a ports.Ledger. Its other roles are views of it: Sessions, Runs, Processes and Settings. It starts no goroutine and
 // reads no clock but Config.Now.
 //
 // One mutex stands for every lock of commands.md. Rows are copied on the way in and out, so that no caller can change
@@ -33,6 +33,7 @@ type Store struct {
 	pending   map[string]*record // the pending ones of them
 	running   map[string]*record // the running ones
 	processes map[string]*ports.Process
+	settings  map[settingKey]ports.Setting
 	served    string // the tenant that was served last
 }
 
@@ -41,6 +42,7 @@ var (
 	_ ports.Sessions  = Sessions{}
 	_ ports.Runs      = Runs{}
 	_ ports.Processes = Processes{}
+	_ ports.Settings  = Settings{}
 )
 
 // Sessions is the Store as ports.Sessions.
@@ -68,6 +70,7 @@ func New(c Config) *Store {
 		pending:   map[string]*record{},
 		running:   map[string]*record{},
 		processes: map[string]*ports.Process{},
+		settings:  map[settingKey]ports.Setting{},
 	}
 }
 

@@ -16,8 +16,9 @@ import (
 	"github.com/keel-agent/keel/domain"
 )
 
-// errMoved is returned when a session's version is not the one that was decided on. Nothing was written.
-var errMoved = errors.New("the session changed since it was read")
+// errMoved is returned when the version of a session, or the revision of a document, is not the one that was decided on.
+// Nothing was written.
+var errMoved = errors.New("a row changed since it was read")
 
 // nowMS is the database's clock in whole milliseconds: the start of the transaction.
 const nowMS = "floor(extract(epoch FROM now()) * 1000)::bigint"

@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/keel-agent/keel/domain"
 )
 
 // quotedMark begins every stored text that EncodeText had to quote.
@@ -31,6 +33,9 @@ func DecodeText(stored string) (string, error) {
 	}
 	return s, nil
 }
+
+// ErrUnstorable refuses a document or its name that Storable does.
+var ErrUnstorable error = domain.ErrInvalidRequest.With("must be text of valid UTF-8 without U+0000")
 
 // Storable reports whether a text column of every store can hold s as it is. Ids and keys that are not storable occur
 // in no row.

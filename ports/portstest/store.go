@@ -16,6 +16,7 @@ type Store struct {
 	Sessions  ports.Sessions
 	Runs      ports.Runs
 	Processes ports.Processes
+	Settings  ports.Settings
 
 	// Advance moves the store's clock forward. When it is nil the clock is the real one, and the suite waits.
 	Advance func(d time.Duration)
@@ -43,6 +44,7 @@ func TestStore(t *testing.T, open Open) {
 	t.Run("Sessions", func(t *testing.T) { TestSessions(t, open) })
 	t.Run("Runs", func(t *testing.T) { TestRuns(t, open) })
 	t.Run("Processes", func(t *testing.T) { TestProcesses(t, open) })
+	t.Run("Settings", func(t *testing.T) { TestSettings(t, open) })
 	t.Run("Histories", func(t *testing.T) { TestHistories(t, open) })
 }
 

@@ -34,7 +34,7 @@ func readModels(body []byte) []ports.Model {
 	var found []ports.Model
 	for _, e := range entries {
 		o := wire.Object(e)
-		m := ports.Model{ID: wire.String(e)}
+		m := ports.Model{ID: wire.String(e), Listed: true}
 		for _, name := range []string{"id", "name", "model"} {
 			if m.ID == "" {
 				m.ID = wire.String(o[name])

@@ -1,0 +1,69 @@
+package domain
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// maxNear is how many names a refusal lists.
+const maxNear = 5
+
+// Near returns ", did you mean …" with the names that are most like the unknown one; when none is like it, the first
+// of all; and "" when there are no names.
+func Near(unknown string, names []string) string {
+	if len(names) == 0 {
+		return "; there is none"
+	}
+	type near struct {
+		name     string
+		distance int
+	}
+	var found []near
+	for _, name := range names {
+		d := distance(strings.ToLower(unknown), strings.ToLower(name))
+		if d <= max(2, len(unknown)/3) || strings.Contains(name, unknown) && unknown != "" {
+			found = append(found, near{name, d})
+		}
+	}
+	if len(found) == 0 {
+		return "; there is " + listed(names)
+	}
+	slices.SortStableFunc(found, func(a, b near) int { return cmp.Compare(a.distance, b.distance) })
+	var like []string
+	for _, n := range found[:min(len(found), maxNear)] {
+		like = append(like, n.name)
+	}
+	return "; did you mean " + strings.Join(like, ", ") + "?"
+}
+
+// listed is the beginning of names, and how many more there are.
+func listed(names []string) string {
+	if len(names) <= 2*maxNear {
+		return strings.Join(names, ", ")
+	}
+	return strings.Join(names[:2*maxNear], ", ") + " and " + strconv.Itoa(len(names)-2*maxNear) + " more"
+}
+
+// distance is how many bytes must be changed, added or left out to make one of the other.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			best := min(row[j], row[j+1]) + 1
+			if a[i] == b[j] {
+				best = min(best, diagonal)
+			} else {
+				best = min(best, diagonal+1)
+			}
+			diagonal, row[j+1] = row[j+1], best
+		}
+	}
+	return row[len(b)]
+}
