@@ -24,6 +24,7 @@ import (
 	"github.com/keel-agent/keel/adapters/sse"
 	"github.com/keel-agent/keel/adapters/tools/builtin"
 	"github.com/keel-agent/keel/adapters/tools/workspace"
+	"github.com/keel-agent/keel/app/models"
 	"github.com/keel-agent/keel/app/runner"
 	"github.com/keel-agent/keel/app/service"
 	"github.com/keel-agent/keel/ports"
@@ -47,6 +48,7 @@ type store struct {
 	Sessions  ports.Sessions
 	Runs      ports.Runs
 	Processes ports.Processes
+	Settings  ports.Settings
 	Wakeups   ports.Wakeups
 	Partials  ports.Partials
 }
@@ -65,7 +67,7 @@ func openMemory(f *fanout) store {
 	f.add(hub)
 	s := memory.New(memory.Config{Notifier: f})
 	return store{
-		Ledger: s, Sessions: s.Sessions(), Runs: s.Runs(), Processes: s.Processes(), Wakeups: hub, Partials: new(bus.Partials),
+		Ledger: s, Sessions: s.Sessions(), Runs: s.Runs(), Processes: s.Processes(), Settings: s.Settings(), Wakeups: hub, Partials: new(bus.Partials),
 	}
 }
 
@@ -98,7 +100,7 @@ func openSQLite(c Config, o opening, f *fanout, lc fx.Lifecycle, log *zap.Logger
 	}
 	lc.Append(fx.StopHook(s.Close))
 	return store{
-		Ledger: s, Sessions: s.Sessions(), Runs: s.Runs(), Processes: s.Processes(), Wakeups: hub, Partials: new(bus.Partials),
+		Ledger: s, Sessions: s.Sessions(), Runs: s.Runs(), Processes: s.Processes(), Settings: s.Settings(), Wakeups: hub, Partials: new(bus.Partials),
 	}, nil
 }
 
@@ -155,7 +157,7 @@ func openPostgres(c Config, f *fanout, lc fx.Lifecycle, log *zap.Logger) (store,
 	}
 	lc.Append(fx.StopHook(func() { across.Close(); s.Close() }))
 	return store{
-		Ledger: s, Sessions: s.Sessions(), Runs: s.Runs(), Processes: s.Processes(), Wakeups: across, Partials: across.Partials(),
+		Ledger: s, Sessions: s.Sessions(), Runs: s.Runs(), Processes: s.Processes(), Settings: s.Settings(), Wakeups: across, Partials: across.Partials(),
 	}, nil
 }
 
@@ -307,6 +309,7 @@ type runnerDeps struct {
 	Wakeups   ports.Wakeups
 	Partials  ports.Partials
 	Providers *runner.Providers
+	Models    *models.Catalogues
 	Tools     []ports.Tools `group:"tools"`
 	Clock     ports.Clock
 	IDs       ports.IDs
@@ -317,7 +320,7 @@ type runnerDeps struct {
 func newRunner(d runnerDeps) *runner.Runner {
 	r := runner.New(runner.Deps{
 		Ledger: d.Ledger, Runs: d.Runs, Processes: d.Processes, Wakeups: d.Wakeups, Partials: d.Partials,
-		Providers: d.Providers, Tools: d.Tools, Clock: d.Clock, IDs: d.IDs, Log: d.Log.Named("runner"),
+		Providers: d.Providers, Models: d.Models, Tools: d.Tools, Clock: d.Clock, IDs: d.IDs, Log: d.Log.Named("runner"),
 	}, runner.Config{
 		Address: d.Config.Listen, Workers: d.Config.Workers, LeaseTTL: d.Config.LeaseTTL, Heartbeat: d.Config.Heartbeat,
 		Budget: d.Config.Budget, MaxTurns: d.Config.MaxTurns, MaxBytes: d.Config.MaxPayload,
@@ -328,10 +331,23 @@ func newRunner(d runnerDeps) *runner.Runner {
 
 var apiModule = fx.Module("api", fx.Provide(newService, newStreams, newAuthenticator, newServer))
 
-func newService(c Config, l ports.Ledger, s ports.Sessions, r ports.Runs, clock ports.Clock, ids ports.IDs) *service.Service {
+type serviceDeps struct {
+	fx.In
+
+	Config   Config
+	Ledger   ports.Ledger
+	Sessions ports.Sessions
+	Runs     ports.Runs
+	Models   *models.Catalogues
+	Tools    []ports.Tools `group:"tools"`
+	Clock    ports.Clock
+	IDs      ports.IDs
+}
+
+func newService(d serviceDeps) *service.Service {
 	return service.New(service.Deps{
-		Ledger: l, Sessions: s, Runs: r, Clock: clock, IDs: ids, MaxPayload: c.MaxPayload,
-		Features: map[string]bool{"partials": true},
+		Ledger: d.Ledger, Sessions: d.Sessions, Runs: d.Runs, Clock: d.Clock, IDs: d.IDs, Models: d.Models, Tools: d.Tools,
+		MaxPayload: d.Config.MaxPayload, Features: map[string]bool{"partials": true},
 	})
 }
 

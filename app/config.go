@@ -27,6 +27,7 @@ type Config struct {
 	BusCreds     string   // file with the credentials of a NATS user
 	Provider     string   // the default one: fake, openai, anthropic, gemini or auto
 	Model        string   // the default model
+	Models       string   // file with a catalogue of models
 	Script       string   // file with a script for the fake provider
 	Auth         string   // off, token or tokens:FILE
 	TokenFile    string   // of --auth token; beside the store when empty

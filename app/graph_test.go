@@ -21,6 +21,7 @@ type everyPort struct {
 	Sessions  ports.Sessions
 	Runs      ports.Runs
 	Processes ports.Processes
+	Settings  ports.Settings
 	Wakeups   ports.Wakeups
 	Partials  ports.Partials
 	Clock     ports.Clock
@@ -37,7 +38,7 @@ func TestTheWholeGraphBuilds(t *testing.T) {
 			c := Config{Listen: "127.0.0.1:0", Store: store, Auth: authOff, Provider: "fake"}
 			require.NoError(t, c.Validate())
 			var all everyPort
-			a := fx.New(Options(c, zap.NewNop()), fx.Populate(&all.Ledger, &all.Sessions, &all.Runs, &all.Processes,
+			a := fx.New(Options(c, zap.NewNop()), fx.Populate(&all.Ledger, &all.Sessions, &all.Runs, &all.Processes, &all.Settings,
 				&all.Wakeups, &all.Partials, &all.Clock, &all.IDs, &all.Providers),
 				fx.Invoke(func(p everyPort) { all.Tools = p.Tools }))
 			require.NoError(t, a.Err())

@@ -128,7 +128,7 @@ func (c *Catalogue) With(d ModelDocument, source ModelSource) *Catalogue {
 			m = Model{}
 			m.Provider, m.Name = c.split(e.id)
 		}
-		r := reader{o: e.says}
+		r := modelReader{reader: &reader{o: e.says}, lax: true}
 		r.model(&m)
 		if m.ID = e.id; !ok { // what is known of the model under another id holds here as well
 			if below, found := c.named[[2]string{m.Provider, m.Name}]; found {
@@ -214,7 +214,9 @@ func (c *Catalogue) usable(m Model) error {
 }
 
 // reachable reports whether the provider of an entry is there.
-func (c *Catalogue) reachable(m Model) bool { return m.ID == "" || slices.Contains(c.providers, m.Provider) }
+func (c *Catalogue) reachable(m Model) bool {
+	return m.ID == "" || slices.Contains(c.providers, m.Provider)
+}
 
 // split returns the provider that model names, else the default one, and the rest.
 func (c *Catalogue) split(model string) (provider, name string) {
@@ -226,7 +228,9 @@ func (c *Catalogue) split(model string) (provider, name string) {
 }
 
 // near names what may be asked for and is like model.
-func (c *Catalogue) near(model string) string { return Near(strings.TrimPrefix(model, c.providers[0]+"/"), c.names()) }
+func (c *Catalogue) near(model string) string {
+	return Near(strings.TrimPrefix(model, c.providers[0]+"/"), c.names())
+}
 
 // names are the names that may be asked for, by id; of the default provider's models the short ones.
 func (c *Catalogue) names() []string {

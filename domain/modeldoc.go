@@ -36,16 +36,38 @@ type ModelSettings struct {
 // maxModels bounds the entries of a document.
 const maxModels = 1000
 
-// ParseModels reads a document. It returns ErrInvalidRequest, with the path of the member at fault, for what a document
-// may not have; members that it does not know are faults. The providers of entries must be among providers.
+// ParseModels reads a document that somebody writes. It returns ErrInvalidRequest, with the path of the member at fault,
+// for what a document may not have; members that it does not know are faults. The providers of entries must be among
+// providers.
 func ParseModels(p Payload, providers []string) (ModelDocument, error) {
+	return parseModels(modelReader{reader: newReader(p), providers: providers})
+}
+
+// StoredModels reads a document that ParseModels has accepted, maybe of a later version or before a provider was taken
+// away: what it does not know it passes over.
+func StoredModels(p Payload) (ModelDocument, error) {
+	return parseModels(modelReader{reader: newReader(p), lax: true})
+}
+
+// modelReader is a reader that knows what belongs where.
+type modelReader struct {
+	*reader
+	providers []string
+	lax       bool
+}
+
+func (r modelReader) sub(raw string) modelReader {
+	r.reader = newReader(StoredPayload(raw))
+	return r
+}
+
+func parseModels(r modelReader) (ModelDocument, error) {
 	var d ModelDocument
-	r := newReader(p)
 	r.only("models", "defaults")
 	seen := map[string]bool{}
 	for i, raw := range r.list("models") {
 		path := "models/" + strconv.Itoa(i)
-		e := newReader(StoredPayload(raw))
+		e := r.sub(raw)
 		id, m := e.text("id"), Model{}
 		e.model(&m)
 		if err := CheckID(id); err != nil {
@@ -54,8 +76,8 @@ func ParseModels(p Payload, providers []string) (ModelDocument, error) {
 		if seen[id] {
 			e.fail("id", "must not occur twice")
 		}
-		if e.o.has("provider") && !slices.Contains(providers, m.Provider) {
-			e.fail("provider", "this server has no provider "+quoted(m.Provider)+Near(m.Provider, providers))
+		if e.o.has("provider") && !r.lax && !slices.Contains(r.providers, m.Provider) {
+			e.fail("provider", "this server has no provider "+quoted(m.Provider)+Near(m.Provider, r.providers))
 		}
 		seen[id] = true
 		r.within(path, e.err)
@@ -74,7 +96,7 @@ func ParseModels(p Payload, providers []string) (ModelDocument, error) {
 }
 
 // model reads the members that are there into m.
-func (r *reader) model(m *Model) {
+func (r modelReader) model(m *Model) {
 	r.only("id", "provider", "model", "contextWindow", "maxOutput", "modalities", "thinking", "thinkingValues", "prices", "enabled")
 	for name, to := range map[string]*string{"provider": &m.Provider, "model": &m.Name} {
 		if r.o.has(name) {
@@ -109,9 +131,9 @@ func (r *reader) model(m *Model) {
 }
 
 // levels reads an object from known levels to strings.
-func (r *reader) levels(name string, known []string) map[string]string {
+func (r modelReader) levels(name string, known []string) map[string]string {
 	raw, _ := r.o.get(name)
-	v := newReader(StoredPayload(raw))
+	v := r.sub(raw)
 	levels := map[string]string{}
 	for _, m := range v.o.members {
 		if known != nil && !slices.Contains(known, m.name) {
@@ -123,9 +145,9 @@ func (r *reader) levels(name string, known []string) map[string]string {
 	return levels
 }
 
-func (r *reader) prices(name string) Prices {
+func (r modelReader) prices(name string) Prices {
 	raw, _ := r.o.get(name)
-	v := newReader(StoredPayload(raw))
+	v := r.sub(raw)
 	v.only("currency", "input", "output", "cacheRead", "cacheWrite")
 	p := Prices{Currency: v.text("currency")}
 	if !isCurrency(p.Currency) {
@@ -153,12 +175,12 @@ func (r *reader) price(name string, required bool) Amount {
 	return a
 }
 
-func (r *reader) defaults(name string) (d ModelDefaults) {
+func (r modelReader) defaults(name string) (d ModelDefaults) {
 	raw, ok := r.o.get(name)
 	if !ok {
 		return d
 	}
-	v := newReader(StoredPayload(raw))
+	v := r.sub(raw)
 	v.only("model", "thinking", "temperature")
 	d.Model, d.Thinking, d.Temperature = v.id("model"), v.text("thinking"), v.temperature("temperature")
 	if d.Temperature != nil && v.err == nil {
@@ -169,9 +191,9 @@ func (r *reader) defaults(name string) (d ModelDefaults) {
 }
 
 // only allows no members but these.
-func (r *reader) only(names ...string) {
+func (r modelReader) only(names ...string) {
 	for _, m := range r.o.members {
-		if !slices.Contains(names, m.name) {
+		if !r.lax && !slices.Contains(names, m.name) {
 			r.fail(clip(m.name, maxDetail), "is not a member that belongs here"+Near(m.name, names))
 		}
 	}

@@ -14,11 +14,11 @@ import (
 // Service is what the handlers ask for. Errors are those of domain and ports. A limit of 0 means the default, larger
 // ones than allowed are clamped; an empty cursor means the first page, an empty next that there is none.
 type Service interface {
-	CreateSession(ctx context.Context, tenant string, request domain.Payload) (domain.Outcome, domain.Usage, error)
-	GetSession(ctx context.Context, ref domain.SessionRef) (domain.Outcome, domain.Usage, error)
+	CreateSession(ctx context.Context, tenant string, request domain.Payload) (domain.Outcome, domain.Totals, error)
+	GetSession(ctx context.Context, ref domain.SessionRef) (domain.Outcome, domain.Totals, error)
 	ListSessions(ctx context.Context, q ports.SessionQuery, cursor string) (items []domain.Session, active map[string]domain.Run, next string, err error)
-	PatchSession(ctx context.Context, ref domain.SessionRef, patch domain.Payload) (domain.Outcome, domain.Usage, error)
-	CloseSession(ctx context.Context, ref domain.SessionRef) (domain.Outcome, domain.Usage, error)
+	PatchSession(ctx context.Context, ref domain.SessionRef, patch domain.Payload) (domain.Outcome, domain.Totals, error)
+	CloseSession(ctx context.Context, ref domain.SessionRef) (domain.Outcome, domain.Totals, error)
 
 	SubmitInput(ctx context.Context, ref domain.SessionRef, input domain.Payload) (domain.Outcome, error)
 	AppendEvent(ctx context.Context, ref domain.SessionRef, envelope domain.Payload) (domain.Outcome, error)
@@ -28,6 +28,9 @@ type Service interface {
 	Events(ctx context.Context, ref domain.SessionRef, after domain.Seq, limit int) (events []domain.Event, more bool, err error)
 	Messages(ctx context.Context, ref domain.SessionRef, cursor string, limit int) (entries []domain.Entry, waiting []domain.Seq, next string, err error)
 	Runs(ctx context.Context, ref domain.SessionRef, cursor string, limit int) (runs []domain.Run, next string, err error)
+
+	ModelSettings(ctx context.Context, tenant string) (domain.ModelSettings, error)
+	PutModelSettings(ctx context.Context, tenant string, document domain.Payload, expected int64) (domain.ModelSettings, error)
 
 	Capabilities() (features map[string]bool, limits map[string]int, hooks []string)
 	Ready(ctx context.Context) error

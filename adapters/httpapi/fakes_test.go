@@ -24,9 +24,9 @@ type fakeService struct {
 	ctx  context.Context
 }
 
-func (f *fakeService) GetSession(ctx context.Context, ref domain.SessionRef) (domain.Outcome, domain.Usage, error) {
+func (f *fakeService) GetSession(ctx context.Context, ref domain.SessionRef) (domain.Outcome, domain.Totals, error) {
 	f.seen, f.ctx = ref, ctx
-	return domain.Outcome{Session: domain.Session{Ref: ref}}, domain.Usage{}, f.err
+	return domain.Outcome{Session: domain.Session{Ref: ref}}, domain.Totals{}, f.err
 }
 
 func (f *fakeService) Ready(context.Context) error { return f.err }

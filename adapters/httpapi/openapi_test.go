@@ -58,6 +58,7 @@ func TestEveryRefusalHasAStatus(t *testing.T) {
 		domain.ErrInvalidJSON, domain.ErrInvalidPayload, domain.ErrPayloadTooLarge, domain.ErrInvalidRequest, domain.ErrInvalidKey,
 		domain.ErrUnknownKind, domain.ErrKindNotAllowed, domain.ErrInvalidCursor, domain.ErrCursorAhead, domain.ErrNotFound,
 		domain.ErrSessionClosed, domain.ErrExternalSession, domain.ErrNativeSession, domain.ErrIdempotencyConflict, domain.ErrTooManyInputs,
+		domain.ErrUnknownModel, domain.ErrUnknownTool, domain.ErrRevisionConflict,
 	} {
 		require.NotZero(t, statuses[err.Code], err.Code)
 	}

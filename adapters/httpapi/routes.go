@@ -8,7 +8,7 @@ import (
 
 // routes is the one list of what the API serves; the OpenAPI document describes the same.
 func (a *api) routes() []route {
-	get, post := http.MethodGet, http.MethodPost
+	get, post, put := http.MethodGet, http.MethodPost, http.MethodPut
 	return []route{
 		{"/", methods{get: a.index}},
 		{"/healthz", methods{get: a.healthz}},
@@ -25,6 +25,7 @@ func (a *api) routes() []route {
 		{"/v1/sessions/{id}/run", methods{post: a.session(a.ensureRun)}},
 		{"/v1/sessions/{id}/runs", methods{get: a.session(a.listRuns)}},
 		{"/v1/sessions/{id}/cancel", methods{post: a.session(a.cancel)}},
+		{"/v1/settings/models", methods{get: a.tenant(a.getModels), put: a.tenant(a.putModels)}},
 	}
 }
 

@@ -22,7 +22,7 @@ type sessionJSON struct {
 	ForkedFrom *originJSON         `json:"forkedFrom,omitempty"`
 	HeadSeq    domain.Seq          `json:"headSeq"`
 	ActiveRun  *runJSON            `json:"activeRun"`
-	Usage      *domain.Usage       `json:"usage,omitempty"` // absent in lists
+	Usage      *domain.Totals      `json:"usage,omitempty"` // absent in lists
 	CreatedAt  string              `json:"createdAt"`
 }
 
@@ -77,7 +77,7 @@ type capabilitiesJSON struct {
 	Hooks          []string        `json:"hooks"`
 }
 
-func toSession(s domain.Session, active *domain.Run, usage *domain.Usage) sessionJSON {
+func toSession(s domain.Session, active *domain.Run, usage *domain.Totals) sessionJSON {
 	out := sessionJSON{
 		ID: s.Ref.Session, Title: s.Title, State: s.State, StateOwner: s.StateOwner, Model: s.Model, System: s.System,
 		Tools: append([]string{}, s.Tools...), Metadata: s.Metadata, HeadSeq: s.HeadSeq, ActiveRun: toRun(active),

@@ -26,6 +26,7 @@ type messageJSON struct {
 	Provider     string            `json:"provider,omitempty"`
 	Model        string            `json:"model,omitempty"`
 	Usage        *domain.Usage     `json:"usage,omitempty"`
+	Cost         *domain.Cost      `json:"cost,omitempty"`
 	Results      []resultJSON      `json:"results,omitempty"` // of its calls that have one, in call order
 }
 
@@ -87,7 +88,7 @@ func (m *messageJSON) fromInput(in *domain.Input) {
 
 func (m *messageJSON) fromAnswer(a *domain.Assistant) {
 	m.Role, m.Content, m.StopReason, m.Error = "assistant", toBlocks(a.Content), a.StopReason, a.Error
-	m.GenerationID, m.InputSeqs, m.Provider, m.Model, m.Usage = a.GenerationID, a.InputSeqs, a.Provider, a.Model, a.Usage
+	m.GenerationID, m.InputSeqs, m.Provider, m.Model, m.Usage, m.Cost = a.GenerationID, a.InputSeqs, a.Provider, a.Model, a.Usage, a.Cost
 }
 
 func toBlocks(blocks []domain.Block) []blockJSON {

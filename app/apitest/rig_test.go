@@ -23,6 +23,7 @@ import (
 	"github.com/keel-agent/keel/adapters/httpapi"
 	"github.com/keel-agent/keel/adapters/memory"
 	"github.com/keel-agent/keel/adapters/sse"
+	"github.com/keel-agent/keel/app/models"
 	"github.com/keel-agent/keel/app/service"
 	"github.com/keel-agent/keel/domain"
 	"github.com/keel-agent/keel/ports"
@@ -73,6 +74,7 @@ func newRig(t *testing.T, options ...option) *rig {
 	svc := service.New(service.Deps{
 		Ledger: r.store, Sessions: r.store.Sessions(), Runs: r.store.Runs(), Clock: r.clock, IDs: ids{},
 		Features: map[string]bool{"partials": true},
+		Models:   models.New(models.Config{Settings: r.store.Settings(), Providers: []ports.Provider{anyModel{}}}),
 	})
 	drain, stop := make(chan struct{}), make(chan struct{})
 	r.drain, r.stop = sync.OnceFunc(func() { close(drain) }), sync.OnceFunc(func() { close(stop) })
@@ -97,6 +99,12 @@ func newRig(t *testing.T, options ...option) *rig {
 	r.client = newClient(t, server, ours)
 	return r
 }
+
+// anyModel is a provider that does not tell which models it has.
+type anyModel struct{ ports.Provider }
+
+func (anyModel) Name() string                                  { return "fake" }
+func (anyModel) Models(context.Context) ([]ports.Model, error) { return nil, nil }
 
 // tellEnds says when a stream is over.
 type tellEnds struct {

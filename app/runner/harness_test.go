@@ -31,6 +31,7 @@ type world struct {
 	partials *bus.Partials
 	provider *scripted
 	tools    *testTools
+	models   runner.Models // nil: none
 	ids      *counter
 	ref      domain.SessionRef
 
@@ -152,7 +153,7 @@ func (w *world) start(opts ...func(*runner.Config)) *node {
 	l := &line{store: w.store}
 	n := &node{w: w, line: l, Runner: runner.New(runner.Deps{
 		Ledger: l, Runs: lineRuns{l, w.store.Runs()}, Processes: lineProcesses{l, w.store.Processes()},
-		Wakeups: w.hub, Partials: w.partials, Providers: providers, Tools: []ports.Tools{w.tools},
+		Wakeups: w.hub, Partials: w.partials, Providers: providers, Models: w.models, Tools: []ports.Tools{w.tools},
 		Clock: clock{}, IDs: w.ids, Log: log,
 	}, cfg)}
 	w.join(n)

@@ -10,6 +10,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/keel-agent/keel/domain"
 	"github.com/keel-agent/keel/ports"
 )
 
@@ -53,6 +54,7 @@ type Deps struct {
 	Wakeups   ports.Wakeups
 	Partials  ports.Partials
 	Providers *Providers
+	Models    Models // nil: any model may be asked for
 	Tools     []ports.Tools
 	Clock     ports.Clock
 	IDs       ports.IDs
@@ -95,6 +97,9 @@ func (g gate) tryEnter() bool {
 
 // New returns a Runner that does nothing before Start.
 func New(d Deps, cfg Config) *Runner {
+	if d.Models == nil {
+		d.Models = anyModel{domain.NewCatalogue(d.Providers.names(), nil)}
+	}
 	return &Runner{
 		Deps: d, cfg: cfg.withDefaults(), tools: newToolbox(d.Tools),
 		claiming: make(gate, 1), wake: make(chan struct{}, 1), stop: make(chan struct{}),

@@ -18,6 +18,7 @@ import (
 type request struct {
 	generation string
 	provider   ports.Provider
+	model      domain.Model
 	presented  domain.Presented
 	body       ports.ModelRequest
 	offered    map[string]offeredTool
@@ -65,22 +66,26 @@ func (a *attempt) choose(p domain.Presented) (c choices, err error) {
 	return c, nil
 }
 
-// prepare builds the request of a boundary. It fails when the input's selection cannot be read.
+// prepare builds the request of a boundary. It fails when the input's selection cannot be read, or not be had any more.
 func (a *attempt) prepare(p domain.Presented) (request, error) {
 	c, err := a.choose(p)
 	if err != nil {
 		return request{}, err
 	}
-	provider, model := a.r.Providers.Resolve(cmp.Or(c.Model, a.claim.Session.Model))
+	m, err := a.model(&c)
+	if err != nil {
+		return request{}, err
+	}
+	provider := a.r.Providers.Named(m.Provider)
 	req := request{
-		generation: a.r.IDs.New(), provider: provider, presented: p, offered: c.offered,
+		generation: a.r.IDs.New(), provider: provider, model: m, presented: p, offered: c.offered,
 		body: ports.ModelRequest{
-			Model: model, System: a.claim.Session.System, Messages: a.t.Context(p), Tools: specs(c.Tools, c.offered),
-			Options: ports.Options{Temperature: c.Temperature, MaxTokens: c.MaxTokens, Thinking: c.Thinking},
+			Model: m.Name, System: a.claim.Session.System, Messages: a.messages(m, p), Tools: specs(c.Tools, c.offered),
+			Options: ports.Options{Temperature: c.Temperature, MaxTokens: cmp.Or(c.MaxTokens, m.MaxOutput), Thinking: m.Level(c.Thinking)},
 			Turn:    ports.Turn{Selection: c.raw, Call: c.answers},
 		},
 	}
-	a.summary.Provider, a.summary.Model = provider.Name(), cmp.Or(model, a.summary.Model)
+	a.summary.Provider, a.summary.Model = provider.Name(), cmp.Or(m.Name, a.summary.Model)
 	return req, nil
 }
 
@@ -148,6 +153,7 @@ func (a *attempt) fail(req request, reply ports.Reply, fault error) (verdict, er
 	if err := a.commitFailed(req, m); err != nil {
 		return verdict{}, err
 	}
+	a.account(m)
 	if errors.Is(fault, errCancelRequested) {
 		return verdict{}, errCancelRequested
 	}
@@ -191,6 +197,7 @@ func (a *attempt) message(req request, reply ports.Reply) domain.Assistant {
 	return domain.Assistant{
 		Content: reply.Content, InputSeqs: req.presented.Seqs, HasInputSeqs: true, StopReason: reply.StopReason,
 		GenerationID: req.generation, Provider: req.provider.Name(), Model: cmp.Or(reply.Model, req.body.Model), Usage: reply.Usage,
+		Cost: a.cost(req.model, reply),
 	}
 }
 
@@ -214,15 +221,15 @@ func (a *attempt) accept(req request, reply ports.Reply) (verdict, bool, error) 
 	}
 	a.summary.Model = m.Model
 	a.summary.StopReason = m.StopReason
-	a.summary.Tokens = a.summary.Tokens.Add(m.Usage)
 	if m.Usage != nil { // a backend that does not count tokens gets no accounting of them
 		a.summary.Context = &domain.ContextSize{Messages: len(req.body.Messages)}
 	}
 	payload, err := m.Payload(a.r.cfg.MaxBytes)
 	if err != nil {
-		v, err := a.fail(req, ports.Reply{}, fmt.Errorf("the answer cannot be stored: %w", err))
+		v, err := a.fail(req, ports.Reply{Model: reply.Model, Usage: reply.Usage}, fmt.Errorf("the answer cannot be stored: %w", err))
 		return v, true, err
 	}
+	a.account(m)
 	out, err := a.do(domain.AppendAssistant{
 		At: a.r.Clock.Now(), Run: a.claim.Run.ID, Token: a.token, GenerationID: req.generation, Payload: payload,
 		Start: mustStart(m.Content, req.offered),
@@ -237,6 +244,12 @@ func (a *attempt) accept(req request, reply ports.Reply) (verdict, bool, error) 
 		return verdict{}, false, err
 	}
 	return verdict{}, false, a.runCalls(planned(m.Content, out.Started, req.offered))
+}
+
+// account adds an answer, a failed one too, to what the attempt has used.
+func (a *attempt) account(m domain.Assistant) {
+	a.summary.Tokens = a.summary.Tokens.Add(m.Usage)
+	a.summary.Costs = a.summary.Costs.Add(m.Cost)
 }
 
 // nameCalls gives each tool call an id that is unique in the session; the backend's own id stays beside it.

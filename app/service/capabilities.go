@@ -29,7 +29,7 @@ func (s *Service) Capabilities() (features map[string]bool, limits map[string]in
 }
 
 // featureSet returns all features of the protocol, those of the service itself on, the others as given.
-func featureSet(given map[string]bool) map[string]bool {
+func featureSet(d Deps) map[string]bool {
 	all := map[string]bool{
 		"decisions":        false,
 		"hooks":            false,
@@ -37,12 +37,12 @@ func featureSet(given map[string]bool) map[string]bool {
 		"plugins":          false,
 		"sessions.cancel":  true,
 		"sessions.list":    true,
-		"settings.models":  false,
+		"settings.models":  d.Models != nil,
 		"settings.secrets": false,
 		"subagents":        false,
 		"triggers":         false,
 	}
-	maps.Copy(all, given)
+	maps.Copy(all, d.Features)
 	return all
 }
 

@@ -66,7 +66,13 @@ func (s *Service) submit(ctx context.Context, ref domain.SessionRef, input domai
 	if err := s.checkInput(b, input); err != nil {
 		return domain.Outcome{}, err
 	}
-	out, err := s.ledger.Do(ctx, ref, domain.SubmitInput{At: s.now(), RequestID: key, Payload: input, NewRun: s.ids.New()})
+	refused, err := refusal(s.checkSelection(ctx, ref, b))
+	if err != nil {
+		return domain.Outcome{}, err
+	}
+	out, err := s.ledger.Do(ctx, ref, domain.SubmitInput{
+		At: s.now(), RequestID: key, Payload: input, NewRun: s.ids.New(), Refusal: refused,
+	})
 	if err != nil {
 		return domain.Outcome{}, err
 	}

@@ -143,7 +143,7 @@ func TestLargeLedgersAreReadPieceByPiece(t *testing.T) {
 	for name, ask := range map[string]func(s *service.Service) error{
 		"session": func(s *service.Service) error {
 			_, usage, err := s.GetSession(t.Context(), ref)
-			require.Equal(t, domain.Usage{Input: 60, Output: 20}, usage)
+			require.Equal(t, domain.Totals{Usage: domain.Usage{Input: 60, Output: 20}}, usage)
 			return err
 		},
 		"events": func(s *service.Service) error {

@@ -11,13 +11,15 @@ import (
 	"github.com/keel-agent/keel/ports"
 )
 
-// Deps is what a Service needs. All ports are required.
+// Deps is what a Service needs. All ports are required, but Models and Tools.
 type Deps struct {
 	Ledger   ports.Ledger
 	Sessions ports.Sessions
 	Runs     ports.Runs
 	Clock    ports.Clock
 	IDs      ports.IDs
+	Models   Models        // nil: any model may be chosen, and there are no settings of models
+	Tools    []ports.Tools // what sessions may choose from; none: any name
 
 	MaxPayload int             // bytes of an event's payload; 0 means domain.DefaultMaxPayload
 	Features   map[string]bool // features of protocol.md §9 that this deployment has beside the service's own
@@ -32,6 +34,8 @@ type Service struct {
 	runs       ports.Runs
 	clock      ports.Clock
 	ids        ports.IDs
+	models     Models
+	tools      []ports.Tools
 	maxPayload int
 	features   map[string]bool
 	hooks      []string
@@ -45,7 +49,7 @@ func New(d Deps) *Service {
 	}
 	return &Service{
 		ledger: d.Ledger, sessions: d.Sessions, runs: d.Runs, clock: d.Clock, ids: d.IDs, maxPayload: d.MaxPayload,
-		features: featureSet(d.Features), hooks: append([]string{}, d.Hooks...),
+		models: d.Models, tools: d.Tools, features: featureSet(d), hooks: append([]string{}, d.Hooks...),
 	}
 }
 

@@ -111,7 +111,7 @@ func TestUsageReadsEachEventOnce(t *testing.T) {
 		for range 2 {
 			_, usage, err := s.GetSession(t.Context(), ref)
 			require.NoError(t, err)
-			require.Equal(t, domain.Usage{Input: int64(5 * n), Output: int64(2 * n)}, usage)
+			require.Equal(t, domain.Usage{Input: int64(5 * n), Output: int64(2 * n)}, usage.Usage)
 		}
 		require.Equal(t, 3, store.events, "one turn's events")
 	}

@@ -10,18 +10,33 @@ import (
 
 // CreateSession makes the session that body describes: {title?, model?, system?, tools?, metadata?, stateOwner?, id?}.
 // Unknown members are kept for the comparison of a retry and mean nothing else. A retry with the same id and an equal
-// body returns the session as it is now, with Created false; another body under the id is ErrIdempotencyConflict.
-func (s *Service) CreateSession(ctx context.Context, tenant string, request domain.Payload) (domain.Outcome, domain.Usage, error) {
+// body returns the session as it is now, with Created false; another body under the id is ErrIdempotencyConflict. A model or a tool that there is not
+// is ErrUnknownModel or ErrUnknownTool.
+func (s *Service) CreateSession(ctx context.Context, tenant string, request domain.Payload) (domain.Outcome, domain.Totals, error) {
 	ref := domain.SessionRef{Tenant: tenant}
 	cmd, err := s.createCommand(&ref, request)
 	if err != nil {
-		return domain.Outcome{}, domain.Usage{}, err
+		return domain.Outcome{}, domain.Totals{}, err
+	}
+	if cmd.Refusal, err = refusal(s.checkInfo(ctx, tenant, cmd)); err != nil {
+		return domain.Outcome{}, domain.Totals{}, err
 	}
 	out, err := s.ledger.Do(ctx, ref, cmd)
 	if err != nil {
-		return domain.Outcome{}, domain.Usage{}, err
+		return domain.Outcome{}, domain.Totals{}, err
 	}
 	return s.withUsage(ctx, out)
+}
+
+// checkInfo returns why a session cannot be as it is asked for. What belongs to another backend is not judged.
+func (s *Service) checkInfo(ctx context.Context, tenant string, cmd domain.CreateSession) error {
+	if cmd.StateOwner == domain.External {
+		return nil
+	}
+	if err := s.checkModel(ctx, tenant, cmd.Info.Model); err != nil {
+		return err
+	}
+	return s.checkTools(cmd.Info.Tools)
 }
 
 // createCommand reads request and completes ref with the session's id, minted when the client gave none.
@@ -62,11 +77,11 @@ func (s *Service) createCommand(ref *domain.SessionRef, request domain.Payload) 
 	return cmd, nil
 }
 
-// GetSession returns the session, its active run and the tokens that its answers used.
-func (s *Service) GetSession(ctx context.Context, ref domain.SessionRef) (domain.Outcome, domain.Usage, error) {
+// GetSession returns the session, its active run, and the tokens and the money that its answers used.
+func (s *Service) GetSession(ctx context.Context, ref domain.SessionRef) (domain.Outcome, domain.Totals, error) {
 	session, run, err := s.sessions.Get(ctx, ref)
 	if err != nil {
-		return domain.Outcome{}, domain.Usage{}, err
+		return domain.Outcome{}, domain.Totals{}, err
 	}
 	return s.withUsage(ctx, domain.Outcome{Session: session, Run: run})
 }
@@ -123,19 +138,34 @@ func (s *Service) activeRuns(ctx context.Context, sessions []domain.Session) (ma
 }
 
 // PatchSession changes title, model and metadata as far as patch names them; null clears. Metadata is replaced whole.
-func (s *Service) PatchSession(ctx context.Context, ref domain.SessionRef, patch domain.Payload) (domain.Outcome, domain.Usage, error) {
+func (s *Service) PatchSession(ctx context.Context, ref domain.SessionRef, patch domain.Payload) (domain.Outcome, domain.Totals, error) {
 	cmd, err := patchCommand(patch)
 	if err != nil {
-		return domain.Outcome{}, domain.Usage{}, err
+		return domain.Outcome{}, domain.Totals{}, err
 	}
 	if cmd == (domain.PatchSession{}) {
 		return s.GetSession(ctx, ref)
 	}
+	if err := s.checkPatch(ctx, ref, cmd); err != nil {
+		return domain.Outcome{}, domain.Totals{}, err
+	}
 	out, err := s.ledger.Do(ctx, ref, cmd)
 	if err != nil {
-		return domain.Outcome{}, domain.Usage{}, err
+		return domain.Outcome{}, domain.Totals{}, err
 	}
 	return s.withUsage(ctx, out)
+}
+
+// checkPatch returns ErrUnknownModel when a native session is to have a model that there is not.
+func (s *Service) checkPatch(ctx context.Context, ref domain.SessionRef, cmd domain.PatchSession) error {
+	if cmd.Model == nil || *cmd.Model == "" || s.models == nil {
+		return nil
+	}
+	session, _, err := s.sessions.Get(ctx, ref)
+	if err != nil || session.StateOwner != domain.Native {
+		return err
+	}
+	return s.checkModel(ctx, ref.Tenant, *cmd.Model)
 }
 
 func patchCommand(patch domain.Payload) (cmd domain.PatchSession, err error) {
@@ -160,13 +190,13 @@ func patchCommand(patch domain.Payload) (cmd domain.PatchSession, err error) {
 }
 
 // CloseSession ends the session: at once, or through closing while a run is active. Closing again changes nothing.
-func (s *Service) CloseSession(ctx context.Context, ref domain.SessionRef) (domain.Outcome, domain.Usage, error) {
+func (s *Service) CloseSession(ctx context.Context, ref domain.SessionRef) (domain.Outcome, domain.Totals, error) {
 	out, err := s.ledger.Do(ctx, ref, domain.CloseSession{At: s.now()})
 	if err == nil {
 		err = s.cancelChildren(ctx, ref)
 	}
 	if err != nil {
-		return domain.Outcome{}, domain.Usage{}, err
+		return domain.Outcome{}, domain.Totals{}, err
 	}
 	return s.withUsage(ctx, out)
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/keel-agent/keel/domain"
 )
 
-// usageSums remembers, for some sessions, the tokens up to a seq, so that asking again reads only what came since. It
+// usageSums remembers, for some sessions, the tokens and costs up to a seq, so that asking again reads only what came since. It
 // is a projection of ledgers that only grow: forgetting any of it costs a read and changes no answer.
 type usageSums struct {
 	mu   sync.Mutex
@@ -16,7 +16,7 @@ type usageSums struct {
 
 type usageSum struct {
 	upTo  domain.Seq
-	total domain.Usage
+	total domain.Totals
 }
 
 // maxUsageSums bounds the memory of usageSums.
@@ -44,7 +44,7 @@ func (u *usageSums) put(ref domain.SessionRef, sum usageSum) {
 }
 
 // withUsage adds what the answers in the session's ledger used, failed ones included.
-func (s *Service) withUsage(ctx context.Context, out domain.Outcome) (domain.Outcome, domain.Usage, error) {
+func (s *Service) withUsage(ctx context.Context, out domain.Outcome) (domain.Outcome, domain.Totals, error) {
 	ref, head := out.Session.Ref, out.Session.HeadSeq
 	sum := s.usage.get(ref)
 	if sum.upTo >= head {
@@ -57,12 +57,12 @@ func (s *Service) withUsage(ctx context.Context, out domain.Outcome) (domain.Out
 		}
 		m, err := domain.ParseAssistant(e.Payload)
 		if err == nil {
-			sum.total = *sum.total.Add(m.Usage)
+			sum.total = sum.total.Add(m)
 		}
 		return true, err
 	})
 	if err != nil {
-		return domain.Outcome{}, domain.Usage{}, err
+		return domain.Outcome{}, domain.Totals{}, err
 	}
 	s.usage.put(ref, sum)
 	return out, sum.total, nil

@@ -19,6 +19,7 @@ type serveFlags struct {
 	BusCreds     string   `help:"File with the credentials of a NATS user." type:"existingfile" env:"KEEL_BUS_CREDS" placeholder:"FILE"`
 	Provider     string   `help:"Default model provider: fake, openai, anthropic, gemini, or auto (openai when OPENAI_API_KEY or OPENAI_BASE_URL is set, else anthropic when ANTHROPIC_API_KEY or ANTHROPIC_BASE_URL is, else gemini when GEMINI_API_KEY, GOOGLE_API_KEY or GEMINI_BASE_URL is, else fake). Other configured ones answer to PROVIDER/MODEL." enum:"auto,fake,openai,anthropic,gemini" default:"auto" env:"KEEL_PROVIDER"`
 	Model        string   `help:"Model for sessions that name none; the provider's default when empty." env:"KEEL_MODEL"`
+	Models       string   `help:"YAML or JSON file with a catalogue of models: prices, limits, defaults. Tenants may lay their own over it." type:"existingfile" env:"KEEL_MODELS" placeholder:"FILE"`
 	Script       string   `help:"JSON file with a script for the fake provider." type:"existingfile" env:"KEEL_SCRIPT" placeholder:"FILE"`
 	Auth         string   `help:"off (loopback only), token (one generated token) or tokens:FILE (lines of token and tenant)." default:"token" env:"KEEL_AUTH"`
 	TokenFile    string   `help:"File of the generated token; beside an SQLite store by default." env:"KEEL_TOKEN_FILE" placeholder:"FILE"`
@@ -49,7 +50,7 @@ type serveFlags struct {
 func (f serveFlags) config() (app.Config, error) {
 	c := app.Config{
 		Listen: f.Listen, ReusePort: f.ReusePort, Store: f.Store, StoreWait: f.StoreWait, DirectURL: f.DirectURL, Bus: f.Bus, BusCreds: f.BusCreds, Provider: f.Provider,
-		Model: f.Model, Script: f.Script, Auth: f.Auth, TokenFile: f.TokenFile, AllowedHosts: f.AllowedHosts,
+		Model: f.Model, Models: f.Models, Script: f.Script, Auth: f.Auth, TokenFile: f.TokenFile, AllowedHosts: f.AllowedHosts,
 		AllowUnsafePostgres: f.AllowUnsafePostgres,
 		MaxConns:            f.MaxConns, MaxPayload: f.MaxPayload, Workers: f.Workers, Budget: f.Attempts, MaxTurns: f.MaxTurns,
 		LeaseTTL: f.LeaseTTL, Heartbeat: f.Heartbeat, DrainGrace: f.DrainGrace, IdleLimit: f.IdleLimit,

@@ -1,0 +1,230 @@
+// Package models keeps the catalogues of models: what the providers list, over it the deployment's file, and over that
+// each tenant's own document.
+package models
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/keel-agent/keel/domain"
+	"github.com/keel-agent/keel/ports"
+)
+
+// documentName is the name of a tenant's document among its settings.
+const documentName = "models"
+
+// Fresh is how long a tenant's document is used without a look at the store: what another process has changed holds here
+// after that at the latest.
+const Fresh = 2 * time.Second
+
+// maxTenants bounds the catalogues that are remembered.
+const maxTenants = 4096
+
+// Config is what catalogues are made of.
+type Config struct {
+	Settings  ports.Settings
+	Providers []ports.Provider     // the default first, one at least
+	File      domain.ModelDocument // of the deployment; the zero one says nothing
+	Log       *zap.Logger          // may be nil
+}
+
+// Catalogues are the catalogues of all tenants. They are safe for concurrent use.
+type Catalogues struct {
+	cfg   Config
+	names []string // of the providers
+	lists lists
+
+	mu      sync.Mutex
+	base    *domain.Catalogue // without any tenant's document
+	tenants map[string]*tenant
+}
+
+// tenant is what is remembered of one. The catalogue is made of stored, over base.
+type tenant struct {
+	looked    time.Time
+	stored    ports.Setting
+	base      *domain.Catalogue
+	catalogue *domain.Catalogue
+}
+
+// New returns catalogues that know nothing of what providers list before Start.
+func New(cfg Config) *Catalogues {
+	if cfg.Log == nil {
+		cfg.Log = zap.NewNop()
+	}
+	c := &Catalogues{cfg: cfg, tenants: map[string]*tenant{}}
+	for _, p := range cfg.Providers {
+		c.names = append(c.names, p.Name())
+	}
+	c.lists.init(cfg.Providers, cfg.Log, c.rebase)
+	c.rebase(nil)
+	return c
+}
+
+// rebase takes over what the providers list.
+func (c *Catalogues) rebase(listed []domain.Model) {
+	base := domain.NewCatalogue(c.names, listed).With(c.cfg.File, domain.SourceFile)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.base = base
+}
+
+// Start begins to ask the providers for their lists, now and then, until Close.
+func (c *Catalogues) Start() { c.lists.start() }
+
+// Close ends what Start began.
+func (c *Catalogues) Close() { c.lists.close() }
+
+// Resolve returns what model stands for in the tenant's catalogue, and the defaults there. Before it returns
+// domain.ErrUnknownModel it asks the providers once more, unless they were asked just now.
+func (c *Catalogues) Resolve(ctx context.Context, tenant, model string) (domain.Model, domain.ModelDefaults, error) {
+	s, err := c.current(ctx, tenant)
+	if err != nil {
+		return domain.Model{}, domain.ModelDefaults{}, err
+	}
+	m, err := s.Catalogue.Resolve(model)
+	if errors.Is(err, domain.ErrUnknownModel) && c.lists.again(ctx) {
+		if s, err = c.current(ctx, tenant); err != nil {
+			return domain.Model{}, domain.ModelDefaults{}, err
+		}
+		m, err = s.Catalogue.Resolve(model)
+	}
+	return m, s.Catalogue.Defaults, err
+}
+
+// current returns the tenant's settings, at most Fresh behind the store. While the store cannot be read the latest that
+// is known holds.
+func (c *Catalogues) current(ctx context.Context, tenant string) (domain.ModelSettings, error) {
+	stored, known, fresh := c.remembered(tenant)
+	if fresh {
+		return c.keep(tenant, stored, false)
+	}
+	s, err := c.Settings(ctx, tenant)
+	if errors.Is(err, ports.ErrUnavailable) && known {
+		return c.keep(tenant, stored, false)
+	}
+	return s, err
+}
+
+// Settings returns the tenant's settings as the store has them now.
+func (c *Catalogues) Settings(ctx context.Context, tenant string) (domain.ModelSettings, error) {
+	stored, err := c.cfg.Settings.Get(ctx, tenant, documentName)
+	if err != nil && !errors.Is(err, domain.ErrNotFound) {
+		return domain.ModelSettings{}, err
+	}
+	return c.keep(tenant, stored, true)
+}
+
+// remembered returns the document that is known, and whether it need not be read. Of several callers at once one reads
+// an aged document anew.
+func (c *Catalogues) remembered(tenant string) (stored ports.Setting, known, fresh bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	t := c.tenants[tenant]
+	if t == nil {
+		return ports.Setting{}, false, false
+	}
+	fresh = time.Since(t.looked) < Fresh
+	if !fresh {
+		t.looked = time.Now()
+	}
+	return t.stored, true, fresh
+}
+
+// keep remembers a document, read just now or not, and returns the settings that it makes.
+func (c *Catalogues) keep(name string, stored ports.Setting, read bool) (domain.ModelSettings, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	t := c.tenants[name]
+	if t == nil {
+		c.makeRoom()
+		t = &tenant{}
+	}
+	if read {
+		t.looked = time.Now()
+	}
+	if stored.Revision < t.stored.Revision { // it was read before a later one
+		stored = t.stored
+	}
+	if t.catalogue == nil || t.base != c.base || t.stored != stored {
+		catalogue, err := overlay(c.base, stored)
+		if err != nil {
+			return domain.ModelSettings{}, err
+		}
+		t.stored, t.base, t.catalogue = stored, c.base, catalogue
+	}
+	c.tenants[name] = t
+	return settings(t.stored, t.catalogue), nil
+}
+
+// makeRoom forgets tenants, of whom nothing is lost by that, while there are too many.
+func (c *Catalogues) makeRoom() {
+	for other := range c.tenants {
+		if len(c.tenants) < maxTenants {
+			return
+		}
+		delete(c.tenants, other)
+	}
+}
+
+func overlay(base *domain.Catalogue, stored ports.Setting) (*domain.Catalogue, error) {
+	if stored.Revision == 0 {
+		return base, nil
+	}
+	document, err := domain.StoredModels(domain.StoredPayload(stored.Document))
+	if err != nil {
+		return nil, fmt.Errorf("the stored catalogue cannot be read: %v", err) //nolint:errorlint // it is no refusal of the caller's
+	}
+	return base.With(document, domain.SourceTenant), nil
+}
+
+func settings(stored ports.Setting, catalogue *domain.Catalogue) domain.ModelSettings {
+	s := domain.ModelSettings{Revision: stored.Revision, Document: domain.StoredPayload("{}"), Catalogue: catalogue}
+	if stored.Revision > 0 {
+		s.Document = domain.StoredPayload(stored.Document)
+	}
+	return s
+}
+
+// Put replaces the tenant's document, if its revision is the expected one (ports.Settings). It returns
+// domain.ErrInvalidRequest or domain.ErrUnknownModel, with the path of the member at fault, for a document that cannot
+// hold, and domain.ErrRevisionConflict.
+func (c *Catalogues) Put(ctx context.Context, tenant string, document domain.Payload, expected int64) (domain.ModelSettings, error) {
+	parsed, err := domain.ParseModels(document, c.names)
+	if err != nil {
+		return domain.ModelSettings{}, err
+	}
+	if err := c.checkDefaults(parsed); err != nil {
+		return domain.ModelSettings{}, err
+	}
+	stored, err := c.cfg.Settings.Put(ctx, tenant, documentName, document.String(), expected)
+	if err != nil {
+		return domain.ModelSettings{}, err
+	}
+	return c.keep(tenant, stored, true)
+}
+
+// checkDefaults returns an error when the defaults of a document name what there is not.
+func (c *Catalogues) checkDefaults(d domain.ModelDocument) error {
+	c.mu.Lock()
+	base := c.base
+	c.mu.Unlock()
+	m, err := base.With(d, domain.SourceTenant).Resolve(d.Defaults.Model)
+	if err != nil && d.Defaults.Model != "" {
+		return at("defaults/model", err)
+	}
+	return at("defaults/thinking", m.Check(domain.Selection{Thinking: d.Defaults.Thinking}))
+}
+
+// at names the member at fault in a refusal.
+func at(field string, err error) error {
+	if refusal, ok := errors.AsType[*domain.Error](err); ok {
+		return refusal.At(field)
+	}
+	return err
+}

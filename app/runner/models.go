@@ -1,0 +1,64 @@
+package runner
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/keel-agent/keel/domain"
+	"github.com/keel-agent/keel/ports"
+)
+
+// Models finds what a turn asks for in the catalogue of its tenant.
+type Models interface {
+	// Resolve returns what model stands for ("" is the tenant's default) and what holds where a turn does not choose.
+	// The model's provider is one of the runner's. It returns domain.ErrUnknownModel when there is no such model.
+	Resolve(ctx context.Context, tenant, model string) (domain.Model, domain.ModelDefaults, error)
+}
+
+// anyModel is the catalogue of a Runner that is given none: whatever is asked for is left to the provider to refuse.
+type anyModel struct{ *domain.Catalogue }
+
+func (m anyModel) Resolve(_ context.Context, _, model string) (domain.Model, domain.ModelDefaults, error) {
+	found, err := m.Catalogue.Resolve(model)
+	return found, domain.ModelDefaults{}, err
+}
+
+// model returns the model that answers under c, and completes c by the tenant's defaults. What was there when the input
+// was accepted and is no more fails the run for good.
+func (a *attempt) model(c *choices) (domain.Model, error) {
+	var defaults domain.ModelDefaults
+	m, err := retried(a, func(ctx context.Context) (m domain.Model, err error) {
+		m, defaults, err = a.r.Models.Resolve(ctx, a.ref.Tenant, cmp.Or(c.Model, a.claim.Session.Model))
+		return m, err
+	})
+	if err == nil {
+		c.Selection = defaults.Apply(c.Selection, m)
+		err = m.Check(c.Selection)
+	}
+	if refusal, ok := errors.AsType[*domain.Error](err); ok {
+		return m, permanent{fmt.Errorf("the turn cannot have what was chosen for it: %w", refusal)}
+	}
+	return m, err
+}
+
+// cost returns what a reply cost, nil when that is not known. What a provider chose by itself has the prices of the
+// model that it names.
+func (a *attempt) cost(m domain.Model, reply ports.Reply) *domain.Cost {
+	if m.Name == "" && m.ID == "" && reply.Model != "" && reply.Usage != nil {
+		if named, _, err := a.r.Models.Resolve(a.lease.ctx, a.ref.Tenant, m.Provider+"/"+reply.Model); err == nil {
+			m = named
+		}
+	}
+	return m.Prices.Cost(reply.Usage)
+}
+
+// messages are those of the context of p that m can read.
+func (a *attempt) messages(m domain.Model, p domain.Presented) []domain.Message {
+	messages := a.t.Context(p)
+	if !m.Takes(domain.ModalityImage) {
+		messages = domain.WithoutImages(messages)
+	}
+	return messages
+}
