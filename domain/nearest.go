@@ -46,24 +46,25 @@ func listed(names []string) string {
 	return strings.Join(names[:2*maxNear], ", ") + " and " + strconv.Itoa(len(names)-2*maxNear) + " more"
 }
 
-// distance is how many bytes must be changed, added or left out to make one of the other.
+// distance is how many bytes must be changed, added, left out, or exchanged with the next to make one of the other.
 func distance(a, b string) int {
-	row := make([]int, len(b)+1)
+	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range row {
-		row[j] = j
+		last[j] = j
 	}
 	for i := range len(a) {
-		diagonal := row[0]
 		row[0] = i + 1
 		for j := range len(b) {
-			best := min(row[j], row[j+1]) + 1
+			same := 1
 			if a[i] == b[j] {
-				best = min(best, diagonal)
-			} else {
-				best = min(best, diagonal+1)
+				same = 0
 			}
-			diagonal, row[j+1] = row[j+1], best
+			row[j+1] = min(last[j]+same, last[j+1]+1, row[j]+1)
+			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
+				row[j+1] = min(row[j+1], before[j-1]+1)
+			}
 		}
+		before, last, row = last, row, before
 	}
-	return row[len(b)]
+	return last[len(b)]
 }
