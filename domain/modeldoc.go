@@ -1,6 +1,7 @@
 package domain
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -87,10 +88,8 @@ func parseModels(r modelReader) (ModelDocument, error) {
 		r.fail("models", "must have at most 1000 entries")
 	}
 	d.Defaults = r.defaults("defaults")
-	if r.err != nil {
-		e := *r.err.(*Error)
-		e.Code = ErrInvalidRequest.Code
-		return ModelDocument{}, &e
+	if e, ok := errors.AsType[*Error](r.err); ok {
+		return ModelDocument{}, ErrInvalidRequest.At(e.Field).With(e.Detail)
 	}
 	return d, nil
 }
@@ -201,7 +200,7 @@ func (r modelReader) only(names ...string) {
 
 // within keeps the fault of a reader of the value at path.
 func (r *reader) within(path string, fault error) {
-	if e, ok := fault.(*Error); ok { //nolint:errorlint // a reader's fault is the error itself
+	if e, ok := errors.AsType[*Error](fault); ok {
 		r.fail(strings.TrimSuffix(path+"/"+e.Field, "/"), e.Detail)
 	}
 }

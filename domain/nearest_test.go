@@ -12,13 +12,13 @@ import (
 func TestNear(t *testing.T) {
 	names := strings.Fields("calculator read_file read_files sleep time")
 	for unknown, want := range map[string]string{
-		"calculater": "did you mean calculator?",
-		"slepe":      "did you mean sleep?", // two letters in the wrong order
-		"TIME":       "did you mean time?",
-		"readfile":   "did you mean read_file, read_files?", // the nearer one first
-		"file":       "did you mean time, read_file, read_files?",
-		"weather":    "there is calculator, read_file, read_files, sleep, time",
-		"":           "there is calculator, read_file, read_files, sleep, time",
+		"calculatr": "did you mean calculator?",
+		"slepe":     "did you mean sleep?", // two letters in the wrong order
+		"TIME":      "did you mean time?",
+		"readfile":  "did you mean read_file, read_files?", // the nearer one first
+		"file":      "did you mean time, read_file, read_files?",
+		"weather":   "there is calculator, read_file, read_files, sleep, time",
+		"":          "there is calculator, read_file, read_files, sleep, time",
 	} {
 		require.Equal(t, "; "+want, domain.Near(unknown, names), unknown)
 	}
