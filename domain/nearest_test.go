@@ -22,6 +22,7 @@ func TestNear(t *testing.T) {
 	} {
 		require.Equal(t, "; "+want, domain.Near(unknown, names), unknown)
 	}
+	require.Equal(t, "; did you mean mini, maxi?", domain.Near("mnii", []string{"maxi", "mini"}), "exchanged letters are one fault")
 	require.Equal(t, "; there is none", domain.Near("x", nil))
 	many := strings.Fields(strings.Repeat("model-a model-b model-c ", 5))
 	require.Equal(t, 5, strings.Count(domain.Near("model-x", many), "model"), "no more than a few")

@@ -182,11 +182,11 @@ func TestModels(t *testing.T) {
 		body, configured string
 		want             []ports.Model
 	}{
-		{`{"data":[{"id":"a","context_length":8192},{"id":"b","max_model_len":"4096"},{"id":"a"},{}]}`, "", []ports.Model{{ID: "a", ContextWindow: 8192}, {ID: "b", ContextWindow: 4096}}},
-		{`{"data":[{"id":"a"},{"id":"b"}]}`, "b", []ports.Model{{ID: "b"}, {ID: "a"}}},
-		{`{"data":[{"id":"a"}]}`, "hidden", []ports.Model{{ID: "hidden"}, {ID: "a"}}},
-		{`{"models":[{"name":"a","meta":{"n_ctx":512}}]}`, "", []ports.Model{{ID: "a", ContextWindow: 512}}},
-		{`["a"]`, "", []ports.Model{{ID: "a"}}},
+		{`{"data":[{"id":"a","context_length":8192},{"id":"b","max_model_len":"4096"},{"id":"a"},{}]}`, "", []ports.Model{{ID: "a", ContextWindow: 8192, Listed: true}, {ID: "b", ContextWindow: 4096, Listed: true}}},
+		{`{"data":[{"id":"a"},{"id":"b"}]}`, "b", []ports.Model{{ID: "b", Listed: true}, {ID: "a", Listed: true}}},
+		{`{"data":[{"id":"a"}]}`, "hidden", []ports.Model{{ID: "hidden"}, {ID: "a", Listed: true}}},
+		{`{"models":[{"name":"a","meta":{"n_ctx":512}}]}`, "", []ports.Model{{ID: "a", ContextWindow: 512, Listed: true}}},
+		{`["a"]`, "", []ports.Model{{ID: "a", Listed: true}}},
 		{`{"data":null}`, "", nil},
 		{`hello`, "c", []ports.Model{{ID: "c"}}},
 		{``, "c", []ports.Model{{ID: "c"}}},
