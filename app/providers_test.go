@@ -32,9 +32,12 @@ func TestProvidersSideBySide(t *testing.T) {
 		lc := fxtest.NewLifecycle(t)
 		all, err := newProviders(Config{Provider: c.chosen, Model: "mine"}, lc)
 		require.NoError(t, err)
-		require.Equal(t, c.first, all.All()[0].Name(), "%+v", c)
+		p, model := all.Resolve("some-model")
+		require.Equal(t, c.first, p.Name(), "%+v", c)
+		require.Equal(t, "some-model", model)
 		for _, name := range []string{"openai", "anthropic", "gemini", "fake"} {
-			require.Equal(t, slices.Contains(c.others, name), all.Named(name).Name() == name, "%+v: %s", c, name)
+			p, _ := all.Resolve(name + "/x")
+			require.Equal(t, slices.Contains(c.others, name), p.Name() == name, "%+v: %s", c, name)
 		}
 		lc.RequireStart().RequireStop()
 	}

@@ -90,7 +90,7 @@ func TestModelsOfTenants(t *testing.T) {
 			require.Equal(t, `there is no model "mnii"; did you mean mini, maxi?`, refused.field(t, "detail"))
 			u.ok("POST", "/v1/sessions", `{"id":"s"}`)
 		}
-		unknown := ours.call("POST", "/v1/sessions", `{"id":"t","tools":["calculater"]}`)
+		unknown := ours.call("POST", "/v1/sessions", `{"id":"t","tools":["calculatr"]}`)
 		require.Equal(t, "unknown_tool", unknown.field(t, "code"), unknown.body)
 		require.Contains(t, unknown.field(t, "detail"), "did you mean calculator?")
 

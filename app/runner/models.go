@@ -18,11 +18,11 @@ type Models interface {
 }
 
 // anyModel is the catalogue of a Runner that is given none: whatever is asked for is left to the provider to refuse.
-type anyModel struct{ *domain.Catalogue }
+type anyModel struct{ providers *Providers }
 
 func (m anyModel) Resolve(_ context.Context, _, model string) (domain.Model, domain.ModelDefaults, error) {
-	found, err := m.Catalogue.Resolve(model)
-	return found, domain.ModelDefaults{}, err
+	provider, name := m.providers.Resolve(model)
+	return domain.Model{Provider: provider.Name(), Name: name}, domain.ModelDefaults{}, nil
 }
 
 // model returns the model that answers under c, and completes c by the tenant's defaults. What was there when the input

@@ -10,7 +10,6 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/keel-agent/keel/domain"
 	"github.com/keel-agent/keel/ports"
 )
 
@@ -98,7 +97,7 @@ func (g gate) tryEnter() bool {
 // New returns a Runner that does nothing before Start.
 func New(d Deps, cfg Config) *Runner {
 	if d.Models == nil {
-		d.Models = anyModel{domain.NewCatalogue(d.Providers.names(), nil)}
+		d.Models = anyModel{d.Providers}
 	}
 	return &Runner{
 		Deps: d, cfg: cfg.withDefaults(), tools: newToolbox(d.Tools),
