@@ -29,6 +29,21 @@ func (u caller) ok(method, path, body string) answer {
 	return a
 }
 
+// offer puts a catalogue, %s of which is one more entry, and returns when it holds in each process that answers.
+func (u caller) offer(document string) {
+	u.p.t.Helper()
+	mark := fmt.Sprint("mark-", time.Now().UnixNano())
+	u.ok("PUT", "/v1/settings/models", fmt.Sprintf(document, `{"id":"`+mark+`","provider":"fake"}`))
+	deadline := time.Now().Add(30 * time.Second)
+	for in := 0; in <= len(u.p.peers); in++ { // they take turns
+		if u.call("POST", "/v1/sessions", `{"model":"`+mark+`"}`).status != http.StatusCreated {
+			in = -1
+			require.True(u.p.t, time.Now().Before(deadline), "the catalogue never holds everywhere")
+			time.Sleep(20 * time.Millisecond)
+		}
+	}
+}
+
 // money is what an event says that something cost.
 type money struct {
 	Amount   string `json:"amount"`
@@ -76,10 +91,10 @@ func TestModelsOfTenants(t *testing.T) {
 		b.SetModels(`{"data":[{"id":"mini","context_length":1000},{"id":"maxi"}]}`)
 		dir := t.TempDir()
 		tokens, file := filepath.Join(dir, "tokens"), filepath.Join(dir, "models.yaml")
-		require.NoError(t, os.WriteFile(tokens, []byte("token-of-ours ours\ntoken-of-theirs theirs\n"), 0o600))
+		require.NoError(t, os.WriteFile(tokens, []byte("ours-0123456789abcdef ours\ntheirs-0123456789abcdef theirs\n"), 0o600))
 		require.NoError(t, os.WriteFile(file, []byte("models:\n  - id: openai/mini\n    prices: {currency: USD, input: 0.25, output: 2}\n"), 0o600))
 		p := serve(t, store, []string{"OPENAI_BASE_URL=" + b.URL()}, "--provider", "openai", "--auth", "tokens:"+tokens, "--models", file)
-		ours, theirs := caller{p, "token-of-ours"}, caller{p, "token-of-theirs"}
+		ours, theirs := caller{p, "ours-0123456789abcdef"}, caller{p, "theirs-0123456789abcdef"}
 		require.Equal(t, "true", ours.ok("GET", "/v1/capabilities", "").field(t, "features", "settings.models"))
 
 		// A name that is like one which the backend lists.
@@ -94,8 +109,8 @@ func TestModelsOfTenants(t *testing.T) {
 		require.Equal(t, "unknown_tool", unknown.field(t, "code"), unknown.body)
 		require.Contains(t, unknown.field(t, "detail"), "did you mean calculator?")
 
-		ours.ok("PUT", "/v1/settings/models", `{"defaults":{"model":"mini"}}`)
-		theirs.ok("PUT", "/v1/settings/models", `{"models":[{"id":"dear","model":"maxi","prices":{"currency":"EUR","input":100,"output":1000}}],"defaults":{"model":"dear"}}`)
+		ours.offer(`{"models":[%s],"defaults":{"model":"mini"}}`)
+		theirs.offer(`{"models":[%s,{"id":"dear","model":"maxi","prices":{"currency":"EUR","input":100,"output":1000}}],"defaults":{"model":"dear"}}`)
 
 		b.Push(answered("one"), answered("two")) // of 10 and 2 tokens each
 		ours.ok("POST", "/v1/sessions/s/input", `{"text":"hi"}`)
@@ -118,7 +133,7 @@ func TestModelsOfTenants(t *testing.T) {
 		message, attempt = ours.finished("s", 2)
 		require.Equal(t, said{Provider: "fake", Model: "fake"}, message)
 		require.Empty(t, attempt.Costs)
-		ours.ok("PUT", "/v1/settings/models", `{"models":[{"id":"openai/mini","prices":{"currency":"USD","input":1,"output":1}}],"defaults":{"model":"mini"}}`)
+		ours.offer(`{"models":[%s,{"id":"openai/mini","prices":{"currency":"USD","input":1,"output":1}}],"defaults":{"model":"mini"}}`)
 		b.Push(answered("three"))
 		ours.ok("POST", "/v1/sessions/s/input", `{"text":"and again"}`)
 		message, _ = ours.finished("s", 3)
@@ -133,7 +148,7 @@ func TestModelsOfTenants(t *testing.T) {
 func TestModelsAcrossProcesses(t *testing.T) {
 	t.Parallel()
 	store := newStore(t, "postgres")
-	one, two := serve(t, store, nil, "--provider", "fake"), serve(t, store, nil, "--provider", "fake")
+	one, two := serveOne(t, store, nil, "--provider", "fake"), serveOne(t, store, nil, "--provider", "fake")
 	for n, p := range []*process{two, one} {
 		p.create(fmt.Sprintf(`{"id":"before-%d","model":"any"}`, n))
 	}
