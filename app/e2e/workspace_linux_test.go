@@ -74,11 +74,13 @@ func runsSleep(argument string) bool {
 	return false
 }
 
-// Without flags there are no workspace tools.
+// Without flags there are no workspace tools: nobody can choose them, and a model that calls one is told.
 func TestNoWorkspace(t *testing.T) {
 	t.Parallel()
 	p := serve(t, "memory:", nil)
-	p.create(`{"id":"s","tools":["bash","read"]}`)
+	refused := p.call("POST", "/v1/sessions", `{"id":"s","tools":["time","bash"]}`)
+	require.Equal(t, []string{"unknown_tool", "tools/1"}, []string{refused.field(t, "code"), refused.field(t, "field")})
+	p.create(`{"id":"s","tools":["time"]}`)
 	p.input("s", `{"text":"go","selection":{"script":[
 		{"toolCalls":[{"name":"bash","arguments":{"command":"true"}}]},{"text":"no"}]}}`)
 	require.Contains(t, story(t, p.rested("s")), `There is no tool named "bash".`)
