@@ -358,7 +358,7 @@ func TestVerifyRefuses(t *testing.T) {
 		args []string
 	}{
 		{2, []string{"--store", "memory:"}}, {2, []string{"--store", "nonsense"}}, {2, []string{"--nonsense"}},
-		{1, []string{"--store", "sqlite:" + filepath.Join(t.TempDir(), "none.db")}},
+		{2, []string{"--store", "sqlite:" + filepath.Join(t.TempDir(), "none.db")}},
 	} {
 		code, out, errs := command(t, append([]string{"verify"}, c.args...)...)
 		require.Equal(t, c.code, code, "%v", c.args)
