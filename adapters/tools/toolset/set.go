@@ -10,8 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/google/jsonschema-go/jsonschema"
-
 	"github.com/keel-agent/keel/adapters/tools/output"
 	"github.com/keel-agent/keel/domain"
 	"github.com/keel-agent/keel/ports"
@@ -21,6 +19,7 @@ import (
 type Tool struct {
 	Spec    ports.ToolSpec
 	Timeout time.Duration // of one call; none when 0
+	Limit   int           // bytes of an output that are kept; output.DefaultLimit when 0
 
 	// Run gets arguments that fit the schema. The text of its error is for the model; an error after ctx ended says
 	// nothing, whatever it is.
@@ -32,6 +31,7 @@ type Call struct {
 	Ref  domain.SessionRef
 	ID   string
 	Args Arguments
+	Raw  string // the arguments as the model wrote them
 }
 
 // Set is a set of tools; it is a ports.Tools.
@@ -39,14 +39,14 @@ type Set struct{ all []resolved }
 
 type resolved struct {
 	Tool
-	schema *jsonschema.Resolved
+	schema *Schema
 }
 
 // New returns a set of tools. It panics when a schema is broken: specs are constants of a program.
 func New(tools ...Tool) *Set {
 	s := &Set{}
 	for _, tool := range tools {
-		schema, err := resolve(tool.Spec.Schema)
+		schema, err := Compile(tool.Spec.Schema)
 		if err != nil {
 			panic(fmt.Sprintf("toolset: the schema of %s: %v", tool.Spec.Name, err))
 		}
@@ -70,7 +70,7 @@ func (s *Set) Execute(ctx context.Context, call ports.ToolInvocation) (ports.Too
 	if ctx.Err() != nil {
 		return ports.ToolOutput{}, context.Cause(ctx)
 	}
-	text, err := s.execute(ctx, call)
+	text, limit, err := s.execute(ctx, call)
 	if err != nil && ctx.Err() != nil {
 		return ports.ToolOutput{}, context.Cause(ctx)
 	}
@@ -78,30 +78,37 @@ func (s *Set) Execute(ctx context.Context, call ports.ToolInvocation) (ports.Too
 	if err != nil {
 		text = err.Error()
 	}
-	out.Content = []domain.Block{{Type: domain.TextBlock, Text: output.Cap(text, 0)}}
+	out.Content = []domain.Block{{Type: domain.TextBlock, Text: output.Cap(text, limit)}}
 	return out, nil
 }
 
 var errTimeout = errors.New("the time of the call is over")
 
-func (s *Set) execute(ctx context.Context, call ports.ToolInvocation) (string, error) {
+// execute runs a call and tells how many bytes of its output are kept.
+func (s *Set) execute(ctx context.Context, call ports.ToolInvocation) (text string, limit int, err error) {
 	i := slices.IndexFunc(s.all, func(tool resolved) bool { return tool.Spec.Name == call.Name })
 	if i < 0 {
-		return "", fmt.Errorf("there is no tool named %q", call.Name)
+		return "", 0, fmt.Errorf("there is no tool named %q", call.Name)
 	}
 	tool := s.all[i]
-	args, err := parse(tool.schema, call.Arguments)
+	args, err := tool.schema.Parse(call.Name, call.Arguments)
 	if err != nil {
-		return "", fmt.Errorf("bad arguments: %w. The arguments of %s must fit this JSON Schema: %s", err, call.Name, tool.Spec.Schema)
+		return "", 0, err
 	}
-	if tool.Timeout > 0 {
-		limited, cancel := context.WithTimeoutCause(ctx, tool.Timeout, errTimeout)
+	text, err = tool.within(ctx, Call{Ref: call.Ref, ID: call.ID, Args: args, Raw: call.Arguments})
+	return text, tool.Limit, err
+}
+
+// within runs the tool within its time.
+func (t Tool) within(ctx context.Context, call Call) (string, error) {
+	if t.Timeout > 0 {
+		limited, cancel := context.WithTimeoutCause(ctx, t.Timeout, errTimeout)
 		defer cancel()
 		ctx = limited
 	}
-	text, err := tool.Run(ctx, Call{Ref: call.Ref, ID: call.ID, Args: args})
+	text, err := t.Run(ctx, call)
 	if err != nil && errors.Is(context.Cause(ctx), errTimeout) {
-		return "", fmt.Errorf("%s did not end within %s and was stopped", call.Name, tool.Timeout)
+		return "", fmt.Errorf("%s did not end within %s and was stopped", t.Spec.Name, t.Timeout)
 	}
 	return text, err
 }
