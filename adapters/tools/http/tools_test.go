@@ -142,7 +142,7 @@ func TestAnswers(t *testing.T) {
 		{"text/plain", "0123456789abcdefg", "0123456789abcdef\n[cut: the first 16 bytes of a longer body]"},
 		{"text/plain", "0123456789abcdé", "0123456789abcdé"},
 		{"text/plain", "0123456789abcdeé", "0123456789abcde\n[cut: the first 15 bytes of a longer body]"},
-		{"", "0123456789abcdeé", "0123456789abcde\n[cut: the first 15 bytes of a longer body]"},
+		{"", "0123456789abcde€", "0123456789abcde\n[cut: the first 15 bytes of a longer body]"},
 		{"text/plain", "a\xff", "a\uFFFD"},
 		{"text/plain", "a\x00b", "[the body is binary and not shown: 3 bytes]"},
 		{"image/png", "\x89PNG", "[the body is binary and not shown: 4 bytes]"},
