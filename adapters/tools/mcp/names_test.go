@@ -1,0 +1,30 @@
+package mcp
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestNames(t *testing.T) {
+	long := strings.Repeat("x", 80)
+	for _, c := range []struct{ tools, want []string }{
+		{[]string{"echo", "get-sum", "a_b"}, []string{"srv__echo", "srv__get-sum", "srv__a_b"}},
+		{[]string{"fs.read"}, []string{"srv__fs_read"}},
+		{[]string{"fs.read", "fs_read", "fs/read"}, []string{"srv__fs_read_4074bc02", "srv__fs_read", "srv__fs_read_96379919"}},
+		{[]string{"é"}, []string{"srv___"}},
+		{[]string{long + "a", long + "b"}, []string{"srv__" + long[:50] + "_f5c8d1ee", "srv__" + long[:50] + "_783bacce"}},
+	} {
+		names := offeredNames("srv", c.tools)
+		for i, tool := range c.tools {
+			require.Equal(t, c.want[i], names[tool])
+			require.LessOrEqual(t, len(names[tool]), longestName)
+			require.Equal(t, "srv", serverOf(names[tool]))
+		}
+		slices.Reverse(c.tools)
+		require.Equal(t, names, offeredNames("srv", c.tools), "the order of a list changes nothing")
+	}
+	require.Empty(t, serverOf("time"))
+}

@@ -1,0 +1,333 @@
+package mcp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"go.uber.org/zap"
+
+	"github.com/keel-agent/keel/ports"
+)
+
+const (
+	shortestPause = time.Second // between two attempts to connect
+	longestPause  = time.Minute
+
+	// settled is how long a connection must last for the next failure to count as the first.
+	settled = 10 * time.Second
+
+	// lazyIdle is how long a lazy server is kept without a call.
+	lazyIdle = time.Minute
+)
+
+// server keeps the connection to one server, and what is known of its tools.
+type server struct {
+	name    string
+	decl    Server
+	version string
+	log     *zap.Logger
+	open    func() (link, error) // opens a way to the server
+	publish func()               // is called when the tools changed
+
+	doubted chan struct{} // asks for a look whether the tools changed and the connection works
+
+	mu    sync.Mutex
+	conn  *connection // nil when there is none
+	calls int         // that use the connection
+	used  time.Time   // when the last call ended
+	next  *attempt    // the attempt that is under way, else the next one
+	tools []tool
+}
+
+// attempt is one try to connect.
+type attempt struct {
+	wanted     chan struct{} // closed when somebody waits for it
+	wantedOnce sync.Once
+	done       chan struct{} // closed when it is over; then err is its outcome
+	err        error
+}
+
+func newAttempt() *attempt { return &attempt{wanted: make(chan struct{}), done: make(chan struct{})} }
+
+func (a *attempt) want() { a.wantedOnce.Do(func() { close(a.wanted) }) }
+
+// run keeps the server connected until ctx ends. Then it may end well for as long as goodbye lasts.
+func (s *server) run(ctx, goodbye context.Context) {
+	failures, legacyFirst := 0, false
+	for ctx.Err() == nil {
+		conn, err := s.connect(ctx, legacyFirst)
+		began := time.Now()
+		if err == nil {
+			err = s.attend(ctx, conn)
+			s.leave(goodbye, conn)
+		} else {
+			legacyFirst = !legacyFirst
+			s.finish(nil, err)
+		}
+		if ctx.Err() != nil {
+			break
+		}
+		failures++
+		if time.Since(began) >= settled || errors.Is(err, errIdle) {
+			failures = 0
+		}
+		s.pause(ctx, failures, err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.next.err = errClosed
+	close(s.next.done)
+}
+
+var (
+	errIdle   = errors.New("nobody used it")
+	errLost   = errors.New("the connection was lost")
+	errClosed = errors.New("this process is ending")
+)
+
+// connect opens a session and lists the tools.
+func (s *server) connect(ctx context.Context, legacyFirst bool) (*connection, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, s.decl.Connect, fmt.Errorf("it did not answer within %s", s.decl.Connect))
+	defer cancel()
+	way, err := s.open()
+	if err != nil {
+		return nil, err
+	}
+	protocol := "" // the newest, which begins otherwise
+	if legacyFirst {
+		protocol = legacy
+	}
+	conn, err := connect(ctx, way, s.version, s.doubt, protocol)
+	if err != nil {
+		way.stop(ctx)
+		return nil, err
+	}
+	tools, err := s.list(ctx, conn.session)
+	if err != nil {
+		conn.close(ctx)
+		return nil, causeOf(ctx, err)
+	}
+	s.log.Info("connected", zap.Strings("tools", namesOf(tools)))
+	s.replaceTools(tools)
+	s.finish(conn, nil)
+	return conn, nil
+}
+
+// finish ends the attempt that is under way: those who wait for it go on.
+func (s *server) finish(conn *connection, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.conn, s.used = conn, time.Now()
+	s.next.err = err
+	close(s.next.done)
+	s.next = newAttempt()
+}
+
+func (s *server) replaceTools(tools []tool) {
+	s.mu.Lock()
+	s.tools = tools
+	s.mu.Unlock()
+	s.publish()
+}
+
+// doubt lets the server be looked at soon.
+func (s *server) doubt() {
+	select {
+	case s.doubted <- struct{}{}:
+	default:
+	}
+}
+
+// attend follows a connection and returns why it is over.
+func (s *server) attend(ctx context.Context, conn *connection) error {
+	var idle <-chan time.Time
+	if s.decl.Startup == lazy {
+		ticker := time.NewTicker(lazyIdle / 4)
+		defer ticker.Stop()
+		idle = ticker.C
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return errClosed
+		case <-conn.ended:
+			return errLost
+		case <-s.doubted:
+			if err := s.relist(ctx, conn); err != nil {
+				return err
+			}
+		case <-idle:
+			if s.letGo() {
+				return errIdle
+			}
+		}
+	}
+}
+
+func (s *server) relist(ctx context.Context, conn *connection) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, s.decl.Connect, fmt.Errorf("it did not answer within %s", s.decl.Connect))
+	defer cancel()
+	tools, err := s.list(ctx, conn.session)
+	if err != nil {
+		return causeOf(ctx, err)
+	}
+	s.log.Debug("tools listed anew", zap.Strings("tools", namesOf(tools)))
+	s.replaceTools(tools)
+	return nil
+}
+
+// letGo takes the connection of a lazy server away when nobody used it for a while.
+func (s *server) letGo() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.calls > 0 || time.Since(s.used) < lazyIdle {
+		return false
+	}
+	s.conn = nil
+	return true
+}
+
+// leave ends a connection. Calls that still use it fail.
+func (s *server) leave(ctx context.Context, conn *connection) {
+	s.mu.Lock()
+	s.conn = nil
+	s.mu.Unlock()
+	polite, cancel := context.WithTimeout(ctx, 2*farewell)
+	defer cancel()
+	conn.close(polite)
+}
+
+// pause waits before the next attempt: longer after each failure, but no longer than until somebody wants it. A lazy
+// server waits for that alone.
+func (s *server) pause(ctx context.Context, failures int, why error) {
+	s.mu.Lock()
+	next := s.next
+	s.mu.Unlock()
+	if errors.Is(why, errIdle) {
+		s.log.Debug("let go", zap.Error(why))
+		select {
+		case <-next.wanted:
+		case <-ctx.Done():
+		}
+		return
+	}
+	pause := backOff(failures)
+	s.log.Warn("not connected", zap.Error(why), zap.Duration("next attempt in", pause))
+	sleep(ctx, min(pause, shortestPause), nil) // what calls ask for is no reason to try all the time
+	sleep(ctx, pause-shortestPause, next.wanted)
+}
+
+// backOff doubles from shortestPause to longestPause; half of it is chance, since many processes may know the server.
+func backOff(failures int) time.Duration {
+	pause := min(shortestPause<<min(max(failures-1, 0), 10), longestPause)
+	return pause/2 + rand.N(pause/2+1)
+}
+
+func sleep(ctx context.Context, d time.Duration, wanted <-chan struct{}) {
+	if d <= 0 {
+		return
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-wanted:
+	case <-ctx.Done():
+	}
+}
+
+// acquire returns the connection, after one attempt to connect if there is none. The caller releases it.
+func (s *server) acquire(ctx context.Context) (*connection, error) {
+	s.mu.Lock()
+	if s.conn != nil {
+		defer s.mu.Unlock()
+		s.calls++
+		return s.conn, nil
+	}
+	next := s.next
+	s.mu.Unlock()
+	next.want()
+	select {
+	case <-next.done:
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	if next.err != nil {
+		return nil, next.err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.conn == nil {
+		return nil, errLost
+	}
+	s.calls++
+	return s.conn, nil
+}
+
+// lose lets a connection on which a call failed be looked at. One that is closed is given to no other call.
+func (s *server) lose(conn *connection, err error) {
+	s.mu.Lock()
+	if errors.Is(err, mcp.ErrConnectionClosed) && s.conn == conn {
+		s.conn = nil
+	}
+	s.mu.Unlock()
+	s.doubt()
+}
+
+func (s *server) release() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.calls--
+	s.used = time.Now()
+}
+
+// execute runs a tool. An error that is not of ctx is for the model.
+func (s *server) execute(ctx context.Context, t tool, args string) (ports.ToolOutput, error) {
+	limited, sign, stop := patience(ctx, s.decl.Timeout, s.decl.MaxTimeout)
+	defer stop()
+	conn, err := s.acquire(limited)
+	if err != nil {
+		return ports.ToolOutput{}, fmt.Errorf("the server %s cannot be reached, so the call was not made: %w", s.name, impatient(err, s.decl))
+	}
+	defer s.release()
+	got, err := conn.call(limited, t.remote, args, sign)
+	switch {
+	case err == nil:
+		return result(got, s.decl.MaxOutput), nil
+	case refusedByServer(err):
+		return ports.ToolOutput{}, fmt.Errorf("the server %s refused the call: %w", s.name, err)
+	case limited.Err() == nil:
+		s.lose(conn, err)
+		return ports.ToolOutput{}, fmt.Errorf("the connection to the server %s failed during the call, whose outcome is unknown: %w", s.name, err)
+	}
+	return ports.ToolOutput{}, fmt.Errorf("the call of the server %s failed: %w", s.name, impatient(err, s.decl))
+}
+
+// refusedByServer reports whether err is a server's answer that says nothing against the connection. (Codes from -32099
+// to -32000 are the servers' own; some say with one that they do not know the session any more.)
+func refusedByServer(err error) bool {
+	wire, ok := errors.AsType[*jsonrpc.Error](err)
+	return ok && (wire.Code < -32099 || wire.Code > -32000)
+}
+
+// causeOf returns why ctx ended if it did, else err.
+func causeOf(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
+}
+
+func namesOf(tools []tool) []string {
+	names := make([]string, 0, len(tools))
+	for _, t := range tools {
+		names = append(names, t.spec.Name)
+	}
+	return names
+}
