@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"go.uber.org/zap"
 )
 
 // link is a way to a server: a process, or sockets.
@@ -24,6 +25,7 @@ type link struct {
 type connection struct {
 	session *mcp.ClientSession
 	link    link
+	log     *zap.Logger
 	ended   chan struct{} // closed when the session is over
 
 	tokens  atomic.Int64
@@ -34,15 +36,15 @@ type connection struct {
 // legacy is the last protocol version whose sessions begin with initialize.
 const legacy = "2025-11-25"
 
-// connect opens a session. changed is called when the server says that its tools changed. It returns when ctx ends,
-// even if the peer never answers.
-func connect(ctx context.Context, l link, version string, changed func(), protocol string) (*connection, error) {
-	c := &connection{link: l, ended: make(chan struct{}), waiting: map[string]func(){}}
-	client := mcp.NewClient(&mcp.Implementation{Name: "keel", Version: version}, &mcp.ClientOptions{
+// handshake opens a session over a link. It returns when ctx ends, even if the peer never answers; the caller stops the
+// link of one that failed.
+func (s *server) handshake(ctx context.Context, l link, protocol string) (*connection, error) {
+	c := &connection{link: l, log: s.log, ended: make(chan struct{}), waiting: map[string]func(){}}
+	client := mcp.NewClient(&mcp.Implementation{Name: "keel", Version: s.version}, &mcp.ClientOptions{
 		Logger:                      slog.New(slog.DiscardHandler),
 		Capabilities:                &mcp.ClientCapabilities{},
 		MultiRoundTrip:              &mcp.MultiRoundTripOptions{Disabled: true},
-		ToolListChangedHandler:      func(context.Context, *mcp.ToolListChangedRequest) { changed() },
+		ToolListChangedHandler:      func(context.Context, *mcp.ToolListChangedRequest) { s.doubt() },
 		ProgressNotificationHandler: c.progressed,
 	})
 	type opened struct {
@@ -61,7 +63,7 @@ func connect(ctx context.Context, l link, version string, changed func(), protoc
 		}
 		c.session = o.session
 	case <-ctx.Done():
-		go func() { // the caller stops the link, which ends the attempt
+		go func() { // it ends with the link
 			if o := <-result; o.session != nil {
 				_ = o.session.Close()
 			}
@@ -92,6 +94,7 @@ func (c *connection) close(ctx context.Context) {
 
 func (c *connection) progressed(_ context.Context, req *mcp.ProgressNotificationClientRequest) {
 	token, _ := req.Params.ProgressToken.(string)
+	c.log.Debug("progress", zap.String("token", token), zap.Float64("progress", req.Params.Progress), zap.Float64("total", req.Params.Total))
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if sign := c.waiting[token]; sign != nil {

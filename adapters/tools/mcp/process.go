@@ -61,6 +61,7 @@ func startProcess(d Server, env []string, log *zap.Logger) (*process, error) {
 		return nil, err
 	}
 	p := &process{log: log.With(zap.Int("pid", cmd.Process.Pid)), cmd: cmd, stdin: inW, stdout: outR, exited: make(chan struct{})}
+	p.log.Debug("process started")
 	go p.wait(errR)
 	return p, nil
 }
@@ -161,25 +162,30 @@ type boundedLine struct {
 	cut  bool
 }
 
-// boundedLines reads lines until the end of r. Each is valid until the next one.
+// boundedLines reads lines until the end of r. Each is valid until the next one. One that is too long is told of as
+// soon as that is known; its rest is dropped.
 func boundedLines(r io.Reader, limit int) func(yield func(boundedLine) bool) {
 	return func(yield func(boundedLine) bool) {
 		in := bufio.NewReaderSize(r, 64<<10)
 		var line boundedLine
 		for {
 			part, err := in.ReadSlice('\n')
-			if room := limit - len(line.text); len(part) > room+1 {
-				part, line.cut = part[:room], true
+			ends := !errors.Is(err, bufio.ErrBufferFull)
+			if !line.cut {
+				line.text = append(line.text, part...)
+				if text := trimEnd(line.text); ends || len(text) > limit {
+					line.cut = len(text) > limit
+					if len(text) > 0 && !yield(boundedLine{text[:min(len(text), limit)], line.cut}) {
+						return
+					}
+				}
 			}
-			line.text = append(line.text, part...)
-			if errors.Is(err, bufio.ErrBufferFull) {
-				continue
+			if ends {
+				line = boundedLine{text: line.text[:0]}
+				if err != nil {
+					return
+				}
 			}
-			line.text = trimEnd(line.text)
-			if len(line.text) > 0 && !yield(line) || err != nil {
-				return
-			}
-			line = boundedLine{text: line.text[:0]}
 		}
 	}
 }

@@ -180,3 +180,20 @@ func TestACallThatOutlivesTheServer(t *testing.T) {
 	require.True(t, out.IsError)
 	require.Contains(t, out.Content[0].Text, "failed")
 }
+
+func TestBoundedLines(t *testing.T) {
+	for in, want := range map[string]string{
+		"": "", "\n\n": "", "a\nb": "a|b|", "a\r\nb\n": "a|b|", "abcd\nabcde\nx\n": "abcd|abcd!|x|", "abcdefghij": "abcd!|",
+		strings.Repeat("x", 200<<10) + "\nab\n" + strings.Repeat("y", 70<<10): "xxxx!|ab|yyyy!|",
+	} {
+		var got strings.Builder
+		for line := range boundedLines(strings.NewReader(in), 4) {
+			got.Write(line.text)
+			if line.cut {
+				got.WriteString("!")
+			}
+			got.WriteString("|")
+		}
+		require.Equal(t, want, got.String())
+	}
+}

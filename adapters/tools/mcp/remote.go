@@ -13,7 +13,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// remote is the way to a server at a URL: one HTTP client per connection, whose sockets can be cut.
+// remote is the way to a server at a URL: one HTTP client per connection, whose sockets can be cut. It is a transport of
+// the SDK, and keeps the connection that the SDK has of it: only that ends the SDK's attempts to take up a stream again.
 type remote struct {
 	url  string
 	http *http.Client
@@ -24,6 +25,7 @@ type remote struct {
 
 	mu    sync.Mutex
 	conns map[net.Conn]struct{}
+	inner mcp.Connection // nil before Connect
 }
 
 func newRemote(d Server) *remote {
@@ -36,9 +38,15 @@ func newRemote(d Server) *remote {
 	return r
 }
 
-// transport speaks streamable HTTP. A stream that breaks is taken up again a few times before the session is lost.
-func (r *remote) transport() mcp.Transport {
-	return &mcp.StreamableClientTransport{Endpoint: r.url, HTTPClient: r.http, MaxRetries: 3, MaxEventSize: largestMessage}
+// Connect begins to speak streamable HTTP. A stream that breaks is taken up again a few times before the session is
+// lost.
+func (r *remote) Connect(ctx context.Context) (mcp.Connection, error) {
+	t := &mcp.StreamableClientTransport{Endpoint: r.url, HTTPClient: r.http, MaxRetries: 3, MaxEventSize: largestMessage}
+	inner, err := t.Connect(ctx)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.inner = inner
+	return inner, err
 }
 
 const dialTimeout = 10 * time.Second
@@ -70,11 +78,15 @@ func (r *remote) cut() {
 	r.mu.Lock()
 	conns := r.conns
 	r.conns = map[net.Conn]struct{}{}
+	inner := r.inner
 	r.mu.Unlock()
 	for c := range conns {
 		_ = c.Close()
 	}
 	r.base.CloseIdleConnections()
+	if inner != nil {
+		_ = inner.Close()
+	}
 }
 
 type trackedConn struct {

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
-	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"go.uber.org/zap"
 
 	"github.com/keel-agent/keel/ports"
@@ -103,7 +102,7 @@ func (s *server) connect(ctx context.Context, legacyFirst bool) (*connection, er
 	if legacyFirst {
 		protocol = legacy
 	}
-	conn, err := connect(ctx, way, s.version, s.doubt, protocol)
+	conn, err := s.handshake(ctx, way, protocol)
 	if err != nil {
 		way.stop(ctx)
 		return nil, err
@@ -179,6 +178,12 @@ func (s *server) relist(ctx context.Context, conn *connection) error {
 	}
 	s.log.Debug("tools listed anew", zap.Strings("tools", namesOf(tools)))
 	s.replaceTools(tools)
+	s.mu.Lock()
+	lost := s.conn == nil
+	s.mu.Unlock()
+	if lost { // by a call, for a reason that has passed
+		s.finish(conn, nil)
+	}
 	return nil
 }
 
@@ -270,10 +275,10 @@ func (s *server) acquire(ctx context.Context) (*connection, error) {
 	return s.conn, nil
 }
 
-// lose lets a connection on which a call failed be looked at. One that is closed is given to no other call.
-func (s *server) lose(conn *connection, err error) {
+// lose gives a connection on which a call failed to no other call until it was looked at.
+func (s *server) lose(conn *connection) {
 	s.mu.Lock()
-	if errors.Is(err, mcp.ErrConnectionClosed) && s.conn == conn {
+	if s.conn == conn {
 		s.conn = nil
 	}
 	s.mu.Unlock()
@@ -303,7 +308,7 @@ func (s *server) execute(ctx context.Context, t tool, args string) (ports.ToolOu
 	case refusedByServer(err):
 		return ports.ToolOutput{}, fmt.Errorf("the server %s refused the call: %w", s.name, err)
 	case limited.Err() == nil:
-		s.lose(conn, err)
+		s.lose(conn)
 		return ports.ToolOutput{}, fmt.Errorf("the connection to the server %s failed during the call, whose outcome is unknown: %w", s.name, err)
 	}
 	return ports.ToolOutput{}, fmt.Errorf("the call of the server %s failed: %w", s.name, impatient(err, s.decl))

@@ -69,7 +69,7 @@ func opener(d Server, env []string, log *zap.Logger) func() (link, error) {
 	if d.Command == "" {
 		return func() (link, error) {
 			r := newRemote(d)
-			return link{r.transport(), func(context.Context) { r.cut() }}, nil
+			return link{r, func(context.Context) { r.cut() }}, nil
 		}
 	}
 	return func() (link, error) {
