@@ -32,6 +32,7 @@ MODULES  = $(or $(patsubst $(CURDIR)/%,./%,$(shell go list -m -f '{{.Dir}}')),$(
 PACKAGES = $(addsuffix /...,$(MODULES))
 
 WITH_POSTGRES := scripts/with-postgres.sh
+WITH_MCP      := scripts/with-mcp-everything.sh
 
 .PHONY: help
 help: ## list the targets
@@ -60,13 +61,13 @@ graph: ## print the dependency graph of the application in DOT
 ##
 
 .PHONY: test
-test: ## test every module, with a throw-away Postgres
+test: ## test every module, with a throw-away Postgres and an MCP server that npm brings
 	@echo "testing $(words $(MODULES)) modules: $(MODULES)"
-	@$(WITH_POSTGRES) go test $(TESTFLAGS) $(PACKAGES)
+	@$(WITH_MCP) $(WITH_POSTGRES) go test $(TESTFLAGS) $(PACKAGES)
 
 .PHONY: race
 race: ## the short tests of every module under the race detector
-	@CGO_ENABLED=1 $(WITH_POSTGRES) go test -race -short $(TESTFLAGS) $(PACKAGES)
+	@CGO_ENABLED=1 $(WITH_MCP) $(WITH_POSTGRES) go test -race -short $(TESTFLAGS) $(PACKAGES)
 
 .PHONY: nginx
 nginx: ## the tests behind nginx; installs it as with-postgres does

@@ -282,6 +282,12 @@ func toolsModule(c Config) fx.Option {
 	if c.Workspace != "" {
 		sets = append(sets, toolSet(newWorkspace))
 	}
+	if c.HTTPTools != "" {
+		sets = append(sets, toolSet(newHTTPTools))
+	}
+	if c.MCP != "" {
+		sets = append(sets, toolSet(newMCPTools))
+	}
 	return fx.Module("tools", sets...)
 }
 
@@ -317,7 +323,10 @@ type runnerDeps struct {
 	Log       *zap.Logger
 }
 
-func newRunner(d runnerDeps) *runner.Runner {
+func newRunner(d runnerDeps) (*runner.Runner, error) {
+	if err := distinctTools(d.Tools); err != nil {
+		return nil, err
+	}
 	r := runner.New(runner.Deps{
 		Ledger: d.Ledger, Runs: d.Runs, Processes: d.Processes, Wakeups: d.Wakeups, Partials: d.Partials,
 		Providers: d.Providers, Models: d.Models, Tools: d.Tools, Clock: d.Clock, IDs: d.IDs, Log: d.Log.Named("runner"),
@@ -326,7 +335,7 @@ func newRunner(d runnerDeps) *runner.Runner {
 		Budget: d.Config.Budget, MaxTurns: d.Config.MaxTurns, MaxBytes: d.Config.MaxPayload,
 	})
 	d.Notifiers.add(r)
-	return r
+	return r, nil
 }
 
 var apiModule = fx.Module("api", fx.Provide(newService, newStreams, newAuthenticator, newServer))

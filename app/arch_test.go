@@ -70,6 +70,8 @@ var reserved = map[string][]string{
 	"go.uber.org/fx/...":         {"app", "app/cmd/..."},
 	"go.uber.org/dig/...":        {"app", "app/cmd/..."},
 	"github.com/gorilla/mux/...": {"adapters/httpapi"},
+
+	"github.com/modelcontextprotocol/...": {"adapters/tools/mcp"},
 }
 
 // testSupport names third-party packages that exist for tests in this project, though not by their names.
@@ -521,6 +523,8 @@ func TestArchRulesCanFail(t *testing.T) {
 		{"adapters/providers/wire", project + "adapters/providers/openai", only, only},
 		{"adapters/tools/mcp", project + "adapters/tools/workspace", fine, fine},
 		{"adapters/tools/mcp", project + "adapters/providers/wire", only, only},
+		{"adapters/tools/mcp", "github.com/modelcontextprotocol/go-sdk/mcp", fine, fine},
+		{"adapters/tools/http", "github.com/modelcontextprotocol/go-sdk/mcp", only, only},
 		{"app/service", project + "ports", fine, fine},
 		{"app/service", project + "domain", fine, fine},
 		{"app/service", "go.uber.org/zap", fine, fine},

@@ -51,6 +51,9 @@ type Config struct {
 	Bash        string // off, sandboxed or unconfined
 	BashNetwork bool   // sandboxed commands may use the network
 
+	HTTPTools string // file that declares endpoints as tools
+	MCP       string // file that declares MCP servers
+
 	LogLevel  string // debug, info, warn, error
 	LogFormat string // console or json
 }
@@ -163,7 +166,7 @@ func (c Config) Validate() error {
 	if c.Auth == authOff && !c.loopback() {
 		return fmt.Errorf("--auth off serves loopback addresses only, and --listen is %q; use --auth token", c.Listen)
 	}
-	if err := c.validateBash(); err != nil {
+	if err := cmp.Or(c.validateBash(), c.validateHTTPTools(), c.validateMCP()); err != nil {
 		return err
 	}
 	if c.LeaseTTL > 0 && c.Heartbeat > 0 && c.Heartbeat*2 > c.LeaseTTL {

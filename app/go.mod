@@ -19,6 +19,7 @@ replace (
 	github.com/keel-agent/keel/adapters/sqlstore => ../adapters/sqlstore
 	github.com/keel-agent/keel/adapters/sse => ../adapters/sse
 	github.com/keel-agent/keel/adapters/tools => ../adapters/tools
+	github.com/keel-agent/keel/adapters/tools/mcp => ../adapters/tools/mcp
 	github.com/keel-agent/keel/domain => ../domain
 	github.com/keel-agent/keel/ports => ../ports
 )
@@ -32,6 +33,7 @@ require (
 	github.com/keel-agent/keel/adapters/memory v0.0.0
 	github.com/keel-agent/keel/adapters/nats v0.0.0
 	github.com/keel-agent/keel/adapters/sse v0.0.0
+	github.com/keel-agent/keel/adapters/tools/mcp v0.0.0
 	github.com/mattn/go-isatty v0.0.24
 	github.com/stretchr/testify v1.12.1
 	go.uber.org/goleak v1.3.0
@@ -54,6 +56,7 @@ require (
 	github.com/klauspost/compress v1.20.4 // indirect
 	github.com/mfridman/interpolate v0.2.0 // indirect
 	github.com/minio/highwayhash v1.0.4 // indirect
+	github.com/modelcontextprotocol/go-sdk v1.8.0 // indirect
 	github.com/nats-io/jwt/v2 v2.8.3 // indirect
 	github.com/nats-io/nats.go v1.55.0 // indirect
 	github.com/nats-io/nkeys v0.4.17 // indirect
@@ -63,6 +66,8 @@ require (
 	github.com/puzpuzpuz/xsync/v3 v3.5.1 // indirect
 	github.com/remyoudompheng/bigfft v0.0.0-20230129092748-24d4a6f8daec // indirect
 	github.com/santhosh-tekuri/jsonschema/v6 v6.0.3 // indirect
+	github.com/segmentio/asm v1.2.1 // indirect
+	github.com/segmentio/encoding v0.5.4 // indirect
 	github.com/sethvargo/go-retry v0.5.0 // indirect
 	github.com/tmthrgd/go-hex v0.0.0-20190904060850-447a3041c3bc // indirect
 	github.com/uptrace/bun v1.3.0 // indirect
@@ -70,8 +75,10 @@ require (
 	github.com/uptrace/bun/dialect/sqlitedialect v1.3.0 // indirect
 	github.com/vmihailenco/msgpack/v5 v5.4.1 // indirect
 	github.com/vmihailenco/tagparser/v2 v2.0.0 // indirect
+	github.com/yosida95/uritemplate/v3 v3.0.2 // indirect
 	go.yaml.in/yaml/v4 v4.0.0 // indirect
 	golang.org/x/crypto v0.58.0 // indirect
+	golang.org/x/oauth2 v0.35.0 // indirect
 	golang.org/x/sync v0.25.0 // indirect
 	golang.org/x/text v0.44.0 // indirect
 	golang.org/x/time v0.16.0 // indirect

@@ -25,6 +25,15 @@ type Tools interface {
 	Execute(ctx context.Context, call ToolInvocation) (ToolOutput, error)
 }
 
+// LoadingTools is a set whose list takes time to arrive, and may change. Its Specs returns what is known and never waits.
+type LoadingTools interface {
+	Tools
+
+	// Load returns when those of the named tools that the set will have are in Specs, when they cannot be for now, or
+	// when ctx ends.
+	Load(ctx context.Context, names []string)
+}
+
 // ToolInvocation is one call to execute.
 type ToolInvocation struct {
 	Ref       domain.SessionRef

@@ -321,13 +321,31 @@ func fault(class ports.FaultClass, after time.Duration) answer {
 
 // testTools counts executions.
 type testTools struct {
+	known chan struct{} // closed when the set knows its tools; nil when it does from the beginning
+
 	mu  sync.Mutex
 	ran []string
 }
 
 func newTestTools() *testTools { return &testTools{} }
 
-func (*testTools) Specs() []ports.ToolSpec {
+func (tt *testTools) Load(ctx context.Context, _ []string) {
+	if tt.known != nil {
+		select {
+		case <-tt.known:
+		case <-ctx.Done():
+		}
+	}
+}
+
+func (tt *testTools) Specs() []ports.ToolSpec {
+	if tt.known != nil {
+		select {
+		case <-tt.known:
+		default:
+			return nil
+		}
+	}
 	return []ports.ToolSpec{{Name: "count"}, {Name: "panic"}, {Name: "safe", ReplaySafe: true}, {Name: "slow"}, {Name: "step", Sequential: true}, {Name: "stubborn"}}
 }
 

@@ -100,7 +100,7 @@ func New(d Deps, cfg Config) *Runner {
 		d.Models = anyModel{d.Providers}
 	}
 	return &Runner{
-		Deps: d, cfg: cfg.withDefaults(), tools: newToolbox(d.Tools),
+		Deps: d, cfg: cfg.withDefaults(), tools: d.Tools,
 		claiming: make(gate, 1), wake: make(chan struct{}, 1), stop: make(chan struct{}),
 	}
 }

@@ -1,7 +1,9 @@
 package runner
 
 import (
+	"context"
 	"slices"
+	"time"
 
 	"github.com/keel-agent/keel/domain"
 	"github.com/keel-agent/keel/ports"
@@ -13,30 +15,39 @@ type offeredTool struct {
 	set  ports.Tools
 }
 
-// toolbox finds tools by name over all sets; of two with one name the first set's wins.
-type toolbox struct{ tools map[string]offeredTool }
+// toolbox finds tools by name over all sets, as they are at the time; of two with one name the first set's wins.
+type toolbox []ports.Tools
 
-func newToolbox(sets []ports.Tools) toolbox {
-	found := map[string]offeredTool{}
-	for _, set := range sets {
+// loadLimit is how long a request waits for sets that are still loading the tools which it names.
+const loadLimit = 15 * time.Second
+
+// offer returns the named tools that exist.
+func (t toolbox) offer(ctx context.Context, names []string) map[string]offeredTool {
+	offered := map[string]offeredTool{}
+	if len(names) == 0 {
+		return offered
+	}
+	t.load(ctx, names)
+	for _, set := range t {
 		for _, spec := range set.Specs() {
-			if _, taken := found[spec.Name]; !taken {
-				found[spec.Name] = offeredTool{spec, set}
+			if _, taken := offered[spec.Name]; !taken && slices.Contains(names, spec.Name) {
+				offered[spec.Name] = offeredTool{spec, set}
 			}
 		}
 	}
-	return toolbox{found}
+	return offered
 }
 
-// offer returns the named tools that exist.
-func (t toolbox) offer(names []string) map[string]offeredTool {
-	offered := map[string]offeredTool{}
-	for _, name := range names {
-		if tool, ok := t.tools[name]; ok {
-			offered[name] = tool
+// load waits for what a process that just began does not know yet, so that no call which it takes over is refused for
+// that.
+func (t toolbox) load(ctx context.Context, names []string) {
+	ctx, cancel := context.WithTimeout(ctx, loadLimit)
+	defer cancel()
+	for _, set := range t {
+		if loading, ok := set.(ports.LoadingTools); ok {
+			loading.Load(ctx, names)
 		}
 	}
-	return offered
 }
 
 // specs returns what a model is told of the offered tools, in the order of names.

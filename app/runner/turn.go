@@ -62,8 +62,8 @@ func (a *attempt) choose(p domain.Presented) (c choices, err error) {
 	if !c.HasTools {
 		c.Tools = a.claim.Session.Tools
 	}
-	c.offered = a.r.tools.offer(c.Tools)
-	return c, nil
+	c.offered = a.r.tools.offer(a.ctx, c.Tools)
+	return c, context.Cause(a.ctx) // it may have ended while tools were loading
 }
 
 // prepare builds the request of a boundary. It fails when the input's selection cannot be read, or not be had any more.

@@ -110,7 +110,7 @@ func addPeerTools(s *mcp.Server) {
 		return textResult(fmt.Sprint(os.Getpid())), nil
 	})
 	add(s, "child", `{"type":"object"}`, func(context.Context, *mcp.CallToolRequest, map[string]any) (*mcp.CallToolResult, error) {
-		child := exec.Command("sleep", "600") //nolint:noctx // it must outlive the call
+		child := exec.Command("sleep", "600")
 		child.Stdout = os.Stdout
 		err := child.Start()
 		if err != nil {
@@ -127,7 +127,7 @@ func addPeerTools(s *mcp.Server) {
 	add(s, "progress", `{"type":"object"}`, func(ctx context.Context, req *mcp.CallToolRequest, args map[string]any) (*mcp.CallToolResult, error) {
 		for i := range int(args["steps"].(float64)) {
 			select {
-			case <-time.After(time.Duration(args["ms"].(float64)) * time.Millisecond):
+			case <-time.After(time.Duration(args["ms"].(float64) * 1e6)):
 			case <-ctx.Done():
 				return nil, ctx.Err()
 			}

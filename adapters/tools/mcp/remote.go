@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"strings"
@@ -115,9 +116,7 @@ type withHeaders struct {
 
 func (w withHeaders) RoundTrip(req *http.Request) (*http.Response, error) {
 	req = req.Clone(req.Context())
-	for name, values := range w.header {
-		req.Header[name] = values
-	}
+	maps.Copy(req.Header, w.header)
 	if host := w.header.Get("Host"); host != "" {
 		req.Host = host
 	}

@@ -127,11 +127,6 @@ func leftOut(what, kind string, size int, uri string) string {
 }
 
 func linkText(l *mcp.ResourceLink) string {
-	text := "[link to a resource: " + l.URI
-	for _, more := range []string{l.Name, l.MIMEType, l.Description} {
-		if more != "" {
-			text += ", " + more
-		}
-	}
-	return text + "]"
+	parts := slices.DeleteFunc([]string{l.URI, l.Name, l.MIMEType, l.Description}, func(s string) bool { return s == "" })
+	return "[link to a resource: " + strings.Join(parts, ", ") + "]"
 }

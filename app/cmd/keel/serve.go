@@ -43,6 +43,9 @@ type serveFlags struct {
 	Bash        string `help:"Tool bash: off, sandboxed (refuses to start where no sandbox works) or unconfined (all that the server may do)." enum:"off,sandboxed,unconfined" default:"off" env:"KEEL_BASH"`
 	BashNetwork bool   `help:"Sandboxed commands may use the network." env:"KEEL_BASH_NETWORK"`
 
+	HTTPTools string `name:"http-tools" help:"YAML file that declares HTTP endpoints as tools; see docs/TOOLS.md." type:"existingfile" env:"KEEL_HTTP_TOOLS" placeholder:"FILE"`
+	MCP       string `name:"mcp" help:"YAML file that declares MCP servers, whose tools sessions may use; see docs/TOOLS.md." type:"existingfile" env:"KEEL_MCP" placeholder:"FILE"`
+
 	LogLevel  string `help:"debug, info, warn or error." enum:"debug,info,warn,error" default:"info" env:"KEEL_LOG_LEVEL"`
 	LogFormat string `help:"console or json." enum:"console,json" default:"console" env:"KEEL_LOG_FORMAT"`
 }
@@ -55,6 +58,7 @@ func (f serveFlags) config() (app.Config, error) {
 		MaxConns:            f.MaxConns, MaxPayload: f.MaxPayload, Workers: f.Workers, Budget: f.Attempts, MaxTurns: f.MaxTurns,
 		LeaseTTL: f.LeaseTTL, Heartbeat: f.Heartbeat, DrainGrace: f.DrainGrace, IdleLimit: f.IdleLimit,
 		Workspace: f.Workspace, Bash: f.Bash, BashNetwork: f.BashNetwork,
+		HTTPTools: f.HTTPTools, MCP: f.MCP,
 		LogLevel: f.LogLevel, LogFormat: f.LogFormat,
 	}
 	return c, c.Validate()

@@ -1,0 +1,104 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"go.uber.org/fx"
+	"go.uber.org/zap"
+
+	httptools "github.com/keel-agent/keel/adapters/tools/http"
+	"github.com/keel-agent/keel/adapters/tools/mcp"
+	"github.com/keel-agent/keel/ports"
+)
+
+// httpTools makes the declared endpoints into tools. Nothing is contacted.
+func (c Config) httpTools() (*httptools.Tools, error) {
+	endpoints, err := httptools.Load(c.HTTPTools)
+	if err != nil {
+		return nil, err
+	}
+	return httptools.New(httptools.Config{Endpoints: endpoints, Lookup: os.LookupEnv, UserAgent: "keel-agent/" + Version})
+}
+
+func (c Config) validateHTTPTools() error {
+	if c.HTTPTools == "" {
+		return nil
+	}
+	tools, err := c.httpTools()
+	if err != nil {
+		return fmt.Errorf("--http-tools: %w", err)
+	}
+	for _, spec := range tools.Specs() {
+		if strings.Contains(spec.Name, "__") {
+			return fmt.Errorf("--http-tools: tool %s: __ in a name stands for a tool of an MCP server", spec.Name)
+		}
+	}
+	return nil
+}
+
+func newHTTPTools(c Config, lc fx.Lifecycle) (ports.Tools, error) {
+	tools, err := c.httpTools()
+	if err != nil {
+		return nil, fmt.Errorf("--http-tools: %w", err)
+	}
+	lc.Append(fx.StopHook(tools.Close))
+	return tools, nil
+}
+
+// mcpTools makes the set of the declared servers. Nothing is started.
+func (c Config) mcpTools(log *zap.Logger) (*mcp.Tools, error) {
+	servers, err := mcp.Load(c.MCP)
+	if err != nil {
+		return nil, err
+	}
+	return mcp.New(mcp.Config{Servers: servers, Lookup: os.LookupEnv, Version: Version, Log: log})
+}
+
+func (c Config) validateMCP() error {
+	if c.MCP == "" {
+		return nil
+	}
+	if _, err := c.mcpTools(zap.NewNop()); err != nil {
+		return fmt.Errorf("--mcp: %w", err)
+	}
+	return nil
+}
+
+// mcpFarewell bounds how long MCP servers may take to end.
+const mcpFarewell = 5 * time.Second
+
+// newMCPTools connects to the servers in the background: a server is ready without them.
+func newMCPTools(c Config, lc fx.Lifecycle, log *zap.Logger) (ports.Tools, error) {
+	tools, err := c.mcpTools(log.Named("mcp"))
+	if err != nil {
+		return nil, fmt.Errorf("--mcp: %w", err)
+	}
+	lc.Append(fx.Hook{
+		OnStart: func(context.Context) error { tools.Start(); return nil },
+		OnStop: func(ctx context.Context) error {
+			ctx, cancel := context.WithTimeout(ctx, mcpFarewell)
+			defer cancel()
+			tools.Close(ctx)
+			return nil
+		},
+	})
+	return tools, nil
+}
+
+// distinctTools refuses two tools of one name, of which chance would choose.
+func distinctTools(sets []ports.Tools) error {
+	taken := map[string]bool{}
+	for _, set := range sets {
+		for _, spec := range set.Specs() {
+			if taken[spec.Name] {
+				return fmt.Errorf("there are two tools named %s", spec.Name)
+			}
+			taken[spec.Name] = true
+		}
+	}
+	return nil
+}

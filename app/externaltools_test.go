@@ -1,0 +1,81 @@
+package app
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/fx"
+	"go.uber.org/zap"
+
+	"github.com/keel-agent/keel/ports"
+)
+
+func write(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "tools.yaml")
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+	return path
+}
+
+func TestDeclaredToolsAreChecked(t *testing.T) {
+	c := Config{Listen: "127.0.0.1:0", Store: "memory:", Auth: authOff, Provider: "fake"}
+	for text, want := range map[string]string{
+		"servers: {a: {}}": "server a: want either a command or a url", "servers: {a: {url: 'http://h', x: y}}": "x", "[]": "--mcp",
+	} {
+		bad := c
+		bad.MCP = write(t, text)
+		require.ErrorContains(t, bad.Validate(), "--mcp: ")
+		require.ErrorContains(t, bad.Validate(), want)
+	}
+	for text, want := range map[string]string{
+		"tools: [{name: a__b, description: d, url: 'http://h'}]": "__",
+		"tools: [{name: a, url: 'http://h'}]":                    "tool 1 (a): description",
+	} {
+		bad := c
+		bad.HTTPTools = write(t, text)
+		require.ErrorContains(t, bad.Validate(), "--http-tools: ")
+		require.ErrorContains(t, bad.Validate(), want)
+	}
+	c.MCP = write(t, "servers: {a: {command: no-such-program-anywhere}}")
+	c.HTTPTools = write(t, "tools: [{name: near, description: d, url: 'http://h'}]")
+	require.NoError(t, c.Validate())
+
+	var names []string
+	a := fx.New(Options(c, zap.NewNop()), fx.Invoke(func(p everyPort) {
+		require.Len(t, p.Tools, 3)
+		for _, set := range p.Tools {
+			for _, spec := range set.Specs() {
+				names = append(names, spec.Name)
+			}
+		}
+	}))
+	require.NoError(t, a.Start(t.Context()), "a server that is away keeps nobody from starting")
+	require.NoError(t, a.Stop(t.Context()))
+	require.ElementsMatch(t, []string{"calculator", "sleep", "time", "near"}, names)
+}
+
+type fixedTools struct {
+	ports.Tools
+
+	names []string
+}
+
+func (f fixedTools) Specs() []ports.ToolSpec {
+	var specs []ports.ToolSpec
+	for _, name := range f.names {
+		specs = append(specs, ports.ToolSpec{Name: name})
+	}
+	return specs
+}
+
+func TestTwoToolsOfOneName(t *testing.T) {
+	a, b := fixedTools{names: []string{"x", "y"}}, fixedTools{names: []string{"z"}}
+	require.NoError(t, distinctTools([]ports.Tools{a, b}))
+	require.ErrorContains(t, distinctTools([]ports.Tools{a, b, fixedTools{names: []string{"y"}}}), "two tools named y")
+
+	c := Config{Listen: "127.0.0.1:0", Store: "memory:", Auth: authOff, Provider: "fake"}
+	c.HTTPTools = write(t, "tools: [{name: sleep, description: d, url: 'http://h'}]")
+	require.ErrorContains(t, fx.New(Options(c, zap.NewNop()), fx.NopLogger).Err(), "two tools named sleep")
+}
