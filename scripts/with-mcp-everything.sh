@@ -6,7 +6,8 @@
 # The command sees in KEEL_TEST_MCP_EVERYTHING the JavaScript file that node runs. It is, in this order:
 #   1. what KEEL_TEST_MCP_EVERYTHING names, if it is set;
 #   2. the package of the pinned version under .cache, installed there by npm when it is missing.
-# Without node, or without npm or its registry at the first time, nothing runs.
+# Node.js and npm are those on PATH, else Debian's packages, installed when root and apt-get exist. Without node, or
+# without npm or its registry at the first time, nothing runs.
 set -euo pipefail
 
 package=@modelcontextprotocol/server-everything
@@ -24,12 +25,25 @@ die() {
 	exit 2
 }
 
-command -v node >/dev/null || die "there is no node on PATH: install Node.js 20 or newer (Debian: apt-get install nodejs npm)"
+# provide PROGRAM PACKAGE: installs Debian's package when the program is missing and that is possible.
+provide() {
+	command -v "$1" >/dev/null && return
+	[ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null || return 1
+	say "no $1 found; installing Debian's package"
+	(
+		if command -v flock >/dev/null; then flock 9; fi
+		export DEBIAN_FRONTEND=noninteractive
+		apt-get -o DPkg::Lock::Timeout=300 update &&
+			apt-get -o DPkg::Lock::Timeout=300 install -y --no-install-recommends "$2"
+	) 9>"${TMPDIR:-/tmp}/with-program.apt.lock" </dev/null >&2 && command -v "$1" >/dev/null
+}
+
+provide node nodejs || die "there is no node: put Node.js 20 or newer on PATH, or run as root on Debian, where its package is installed"
 
 # Another run may install at the same time: each into a directory of its own, and the first to be ready gives its one.
 install_package() {
 	local target=$1 fresh
-	command -v npm >/dev/null || die "there is no npm on PATH to install $package@$version with; or set KEEL_TEST_MCP_EVERYTHING to its dist/index.js"
+	provide npm npm || die "there is no npm on PATH to install $package@$version with; or set KEEL_TEST_MCP_EVERYTHING to its dist/index.js"
 	mkdir -p "$(dirname "$target")"
 	fresh=$(mktemp -d "$target.XXXXXXXX")
 	trap 'rm -rf "$fresh"' EXIT

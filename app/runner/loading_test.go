@@ -78,6 +78,28 @@ func TestACancelDoesNotWaitForToolsThatLoad(t *testing.T) {
 	})
 }
 
+// Nor when the taking over itself is cancelled meanwhile.
+func TestACallIsNotRefusedForACancelWhileToolsLoad(t *testing.T) {
+	play(t, func(w *world) {
+		w.script(calls(`safe{"s":40}`), text("never asked for"))
+		first := w.start()
+		w.say("go")
+		time.Sleep(time.Second)
+		first.line.setCut(true)
+		w.tools.known = make(chan struct{})
+		second := w.start()
+		time.Sleep(20 * time.Second)
+		w.cancel()
+		w.expect(
+			"1 user queue go", `2 assistant [1] tool_use: safe{"s":40}`, "3 result The call was interrupted: the user cancelled. (error) (interrupted)",
+			"4 finished cancelled turns=0 aborted",
+		)
+		first.line.setCut(false)
+		first.drain(time.Second)
+		second.drain(time.Second)
+	})
+}
+
 func TestToolsAreLookedUpAnewForEachRequest(t *testing.T) {
 	play(t, func(w *world) {
 		w.script(text("without"), calls(`count`), text("with"))

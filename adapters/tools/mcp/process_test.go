@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -196,4 +197,40 @@ func TestBoundedLines(t *testing.T) {
 		}
 		require.Equal(t, want, got.String())
 	}
+}
+
+// A process that does not read holds up neither a call that is cancelled nor the end.
+func TestAServerThatDoesNotRead(t *testing.T) {
+	tools, _ := run(t, itself(t, "plain"))
+	pid, err := strconv.Atoi(said(t, tools, "s__pid", `{}`))
+	require.NoError(t, err)
+	require.NoError(t, syscall.Kill(pid, syscall.SIGSTOP))
+	cause := errors.New("cancelled")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	result := make(chan error, 1)
+	go func() {
+		args := `{"text":"` + strings.Repeat("x", 512<<10) + `"}` // more than a pipe holds
+		_, err := tools.Execute(ctx, ports.ToolInvocation{ID: "c1", Name: "s__echo", Arguments: args})
+		result <- err
+	}()
+	eventually(t, "the call is under way", func() bool {
+		s := tools.servers["s"]
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.calls == 1 && strings.Contains(stacks(), "mcp.(*ioConn).Write")
+	})
+	cancel(cause)
+	select {
+	case err := <-result:
+		require.ErrorIs(t, err, cause)
+	case <-time.After(deadline):
+		t.Fatal("the call goes on")
+	}
+	closeSoon(t, tools)
+	require.False(t, alive(pid))
+}
+
+func stacks() string {
+	buffer := make([]byte, 1<<20)
+	return string(buffer[:runtime.Stack(buffer, true)])
 }

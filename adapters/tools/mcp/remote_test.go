@@ -87,9 +87,11 @@ func TestDeclaredHeadersAreSentToTheDeclaredServerAlone(t *testing.T) {
 	}
 }
 
-// Some servers answer a session that they forgot with 400 and an error of their own instead of 404.
+// Some servers answer a session that they forgot with 400 and an error of their own instead of 404. What they name as the
+// request's id may be none.
 func TestAForgottenSessionIsReplaced(t *testing.T) {
-	for _, status := range []int{http.StatusNotFound, http.StatusBadRequest} {
+	for id, status := range map[string]int{"": http.StatusNotFound, "null": http.StatusBadRequest, `"server-error"`: http.StatusBadRequest} {
+		body := fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32000,"message":"no such session"}}`, id)
 		var forgotten atomic.Value
 		forgotten.Store("")
 		var session atomic.Value
@@ -106,7 +108,7 @@ func TestAForgottenSessionIsReplaced(t *testing.T) {
 					return
 				case id != "" && id == forgotten.Load():
 					w.WriteHeader(status)
-					_, _ = io.WriteString(w, `{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"no such session"}}`)
+					_, _ = io.WriteString(w, body)
 					return
 				case id != "":
 					session.Store(id)
