@@ -41,6 +41,7 @@ func TestTimeout(t *testing.T) {
 
 func TestCall(t *testing.T) {
 	ref := domain.SessionRef{Tenant: "t", Session: "s"}
+	const raw = `{"n":9007199254740993,"f":1.5,"s":"x","y":true,"l":[1]}`
 	var got toolset.Call
 	set := toolset.New(
 		toolset.Tool{Spec: ports.ToolSpec{Name: "b", Schema: anyObject}, Run: func(_ context.Context, c toolset.Call) (string, error) {
@@ -50,12 +51,12 @@ func TestCall(t *testing.T) {
 		toolset.Tool{Spec: ports.ToolSpec{Name: "a", Schema: anyObject}, Run: waiting},
 	)
 	out, err := set.Execute(t.Context(), ports.ToolInvocation{
-		Ref: ref, ID: "c1", Name: "b", Arguments: `{"n":9007199254740993,"f":1.5,"s":"x","y":true,"l":[1]}`,
+		Ref: ref, ID: "c1", Name: "b", Arguments: raw,
 	})
 	require.NoError(t, err)
 	require.False(t, out.IsError)
 	require.Equal(t, []domain.Block{{Type: domain.TextBlock, Text: "fine"}}, out.Content)
-	require.Equal(t, toolset.Call{Ref: ref, ID: "c1", Args: toolset.Arguments{
+	require.Equal(t, toolset.Call{Ref: ref, ID: "c1", Raw: raw, Args: toolset.Arguments{
 		"n": int64(9007199254740993), "f": 1.5, "s": "x", "y": true, "l": []any{int64(1)},
 	}}, got)
 	require.Equal(t, "x", got.Args.Text("s"))
@@ -63,6 +64,26 @@ func TestCall(t *testing.T) {
 	require.Equal(t, int64(9007199254740993), got.Args.Integer("n"))
 	require.Zero(t, got.Args.Integer("none"))
 	require.Equal(t, "a", set.Specs()[0].Name, "sorted by name")
+}
+
+func TestLimit(t *testing.T) {
+	long := func(context.Context, toolset.Call) (string, error) { return "0123456789", nil }
+	set := toolset.New(toolset.Tool{Spec: ports.ToolSpec{Name: "a", Schema: anyObject}, Limit: 4, Run: long})
+	out, err := set.Execute(t.Context(), ports.ToolInvocation{ID: "c1", Name: "a", Arguments: `{}`})
+	require.NoError(t, err)
+	require.Equal(t, "0123\n[cut: the first 4 of 10 bytes]", out.Content[0].Text)
+}
+
+func TestSchema(t *testing.T) {
+	_, err := toolset.Compile(`{"properties":{"a":{"$ref":"http://example.com/x"}}}`)
+	require.Error(t, err, "no other document is read")
+	schema, err := toolset.Compile(`{"type":"object","required":["a"]}`)
+	require.NoError(t, err)
+	args, err := schema.Parse("t", `{"a":1}`)
+	require.NoError(t, err)
+	require.Equal(t, toolset.Arguments{"a": int64(1)}, args)
+	_, err = schema.Parse("t", `{}`)
+	require.ErrorContains(t, err, `bad arguments: required: missing properties: ["a"]. The arguments of t must fit this JSON Schema: {`)
 }
 
 func TestBrokenSchema(t *testing.T) {
