@@ -32,6 +32,9 @@ type LoadingTools interface {
 	// Load returns when those of the named tools that the set will have are in Specs, when they cannot be for now, or
 	// when ctx ends.
 	Load(ctx context.Context, names []string)
+
+	// MayHave reports whether the set has a tool of that name, or may come to have it.
+	MayHave(name string) bool
 }
 
 // ToolInvocation is one call to execute.

@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/keel-agent/keel/domain"
+	"github.com/keel-agent/keel/ports"
 )
 
 // Models keeps the catalogues of tenants.
@@ -68,12 +69,20 @@ func (s *Service) checkTools(names []string) error {
 	}
 	slices.Sort(known)
 	for i, name := range names {
-		if !slices.Contains(known, name) {
+		if !slices.Contains(known, name) && !s.mayCome(name) {
 			return domain.ErrUnknownTool.At("tools/" + strconv.Itoa(i)).With(
 				"there is no tool " + quote(name) + domain.Near(name, slices.Compact(known)))
 		}
 	}
 	return nil
+}
+
+// mayCome reports whether a set that is still loading, or whose server is down, may have the tool.
+func (s *Service) mayCome(name string) bool {
+	return slices.ContainsFunc(s.tools, func(set ports.Tools) bool {
+		loading, ok := set.(ports.LoadingTools)
+		return ok && loading.MayHave(name)
+	})
 }
 
 // checkSelection returns why the turn of an input cannot have what it selects. What the session itself chose is judged

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
 )
 
 func TestNames(t *testing.T) {
@@ -27,4 +28,14 @@ func TestNames(t *testing.T) {
 		require.Equal(t, names, offeredNames("srv", c.tools), "the order of a list changes nothing")
 	}
 	require.Empty(t, serverOf("time"))
+}
+
+// A session may name the tools of a server that is not up yet.
+func TestMayHave(t *testing.T) {
+	tools, err := New(Config{Servers: map[string]Server{"srv": {Command: "/bin/true"}}, Lookup: func(string) (string, bool) { return "", false }, Log: zap.NewNop()})
+	require.NoError(t, err)
+	require.Empty(t, tools.Specs())
+	require.True(t, tools.MayHave("srv__anything"))
+	require.False(t, tools.MayHave("other__thing"))
+	require.False(t, tools.MayHave("srv"))
 }

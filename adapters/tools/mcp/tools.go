@@ -147,6 +147,9 @@ func (t *Tools) Load(ctx context.Context, names []string) {
 	}
 }
 
+// MayHave implements ports.LoadingTools: a name below one of the servers, whatever that server lists just now.
+func (t *Tools) MayHave(name string) bool { return t.servers[serverOf(name)] != nil }
+
 // Execute runs one call; see ports.Tools.
 func (t *Tools) Execute(ctx context.Context, call ports.ToolInvocation) (ports.ToolOutput, error) {
 	if ctx.Err() != nil {
