@@ -279,13 +279,14 @@ func (p *process) succeeded(next *successor) error {
 	for {
 		select {
 		case <-next.end():
+			if next.relieved() {
+				return nil
+			}
 			return next.err
 		default:
 		}
 		if next.state == serving {
-			p.log.Info("handed over", zap.Int("pid", next.cmd.Process.Pid))
-			p.notify(fmt.Sprintf("MAINPID=%d\n%s", next.cmd.Process.Pid, daemon.SdNotifyReady))
-			return nil
+			break
 		}
 		select {
 		case word := <-next.word():
@@ -298,6 +299,9 @@ func (p *process) succeeded(next *successor) error {
 			}
 		}
 	}
+	p.log.Info("handed over", zap.Int("pid", next.cmd.Process.Pid))
+	p.notify(fmt.Sprintf("MAINPID=%d\n%s", next.cmd.Process.Pid, daemon.SdNotifyReady))
+	return nil
 }
 
 // notify tells the service manager, where there is one that wants to know (NOTIFY_SOCKET).

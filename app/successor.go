@@ -39,6 +39,7 @@ type successor struct {
 	state succession
 	gone  chan struct{} // closed when the process has ended
 	err   error         // why it ended; not to be read before gone is closed
+	well  bool          // it ended with 0; likewise
 }
 
 // startSuccessor runs the program of this process anew, with its arguments and environment, and hands it the socket.
@@ -82,7 +83,8 @@ func (n *successor) watch(from *os.File) {
 	}
 	_ = from.Close()
 	n.err = fmt.Errorf("the successor ended%s", why)
-	if err := n.cmd.Wait(); err != nil {
+	err := n.cmd.Wait()
+	if n.well = err == nil; !n.well {
 		n.err = fmt.Errorf("the successor ended (%w)%s", err, why)
 	}
 	late.Stop()
@@ -97,6 +99,19 @@ func (n *successor) hear(word string) {
 	} else {
 		n.state = waiting
 	}
+}
+
+// relieved reports whether the successor, which has ended, served and ended well: it was succeeded itself, or told to end.
+func (n *successor) relieved() bool {
+	for n.well {
+		select {
+		case word := <-n.words:
+			n.hear(word)
+		default:
+			return n.state == serving
+		}
+	}
+	return false
 }
 
 // stop asks the successor to end. It does nothing when there is none.

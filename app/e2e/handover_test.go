@@ -296,3 +296,29 @@ func TestSecondSignalEndsTheGrace(t *testing.T) {
 		})
 	}
 }
+
+// Whoever took over may be succeeded itself, or end, while its predecessor still drains: that one ends all the same.
+func TestSuccessorEndsWhileItsPredecessorDrains(t *testing.T) {
+	needsProc(t)
+	t.Parallel()
+	for name, second := range map[string]syscall.Signal{"succeeded": syscall.SIGHUP, "told to end": syscall.SIGTERM} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			first := serve(t, newStore(t, "postgres"), nil, "--provider", "fake", "--drain-grace", "20s")
+			first.create(`{"id":"s1","tools":["sleep"]}`)
+			first.input("s1", `{"text":"go","requestId":"r","selection":{"script":[{"toolCalls":[{"name":"sleep","arguments":{"ms":5000}}]},{"text":"done"}]}}`)
+			first.until("s1", func(es []event) bool { return len(es) == 2 })
+			first.signal(syscall.SIGHUP)
+			next := 0
+			eventually(t, "a successor that serves", func() bool {
+				next, _ = strconv.Atoi(first.logs.find(`started a successor\t\{"pid": (\d+)\}`))
+				return strings.Count(first.logs.String(), "registered") == 2
+			})
+			require.NoError(t, syscall.Kill(next, second))
+			eventually(t, "the end of the successor", func() bool { return !alive(next) })
+			require.Empty(t, first.done, "it still drains")
+			first.ended()
+			require.NotContains(t, first.logs.String(), "serves on")
+		})
+	}
+}

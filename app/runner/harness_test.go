@@ -329,6 +329,8 @@ type testTools struct {
 
 func newTestTools() *testTools { return &testTools{} }
 
+func (*testTools) MayHave(string) bool { return false }
+
 func (tt *testTools) Load(ctx context.Context, _ []string) {
 	if tt.known != nil {
 		select {

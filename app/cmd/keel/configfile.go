@@ -68,7 +68,7 @@ func (r *resolver) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any,
 			return nil, nil //nolint:nilnil // kong: no value from here
 		}
 	}
-	if !r.k.Exists(flag.Name) {
+	if r.k.Get(flag.Name) == nil { // absent, or without a value
 		return nil, nil //nolint:nilnil // kong: no value from here
 	}
 	if list, ok := r.k.Get(flag.Name).([]any); ok {
