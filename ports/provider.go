@@ -42,6 +42,9 @@ type ModelRequest struct {
 	Tools    []ToolSpec
 	Options  Options
 	Turn     Turn
+
+	// Credential is the tenant's own for the backend. None: the provider's.
+	Credential Confidential
 }
 
 // Options are the parameters of a generation; unset ones are the backend's defaults.

@@ -18,7 +18,7 @@ type Config struct {
 	Notifier ports.Notifier   // is told of every commit; nil means nobody is
 }
 
-// Store is a ports.Ledger. Its other roles are views of it: Sessions, Runs, Processes and Settings. It starts no goroutine and
+// Store is a ports.Ledger. Its other roles are views of it: Sessions, Runs, Processes, Settings and Secrets. It starts no goroutine and
 // reads no clock but Config.Now.
 //
 // One mutex stands for every lock of commands.md. Rows are copied on the way in and out, so that no caller can change
@@ -34,6 +34,7 @@ type Store struct {
 	running   map[string]*record // the running ones
 	processes map[string]*ports.Process
 	settings  map[settingKey]ports.Setting
+	secrets   map[secretKey]ports.SealedSecret
 	served    string // the tenant that was served last
 }
 
@@ -43,6 +44,7 @@ var (
 	_ ports.Runs      = Runs{}
 	_ ports.Processes = Processes{}
 	_ ports.Settings  = Settings{}
+	_ ports.Secrets   = Secrets{}
 )
 
 // Sessions is the Store as ports.Sessions.
@@ -71,6 +73,7 @@ func New(c Config) *Store {
 		running:   map[string]*record{},
 		processes: map[string]*ports.Process{},
 		settings:  map[settingKey]ports.Setting{},
+		secrets:   map[secretKey]ports.SealedSecret{},
 	}
 }
 

@@ -40,7 +40,7 @@ func open(*testing.T) portstest.Store {
 	notified := &portstest.Recorder{}
 	s := New(Config{Now: c.Now, Notifier: notified})
 	return portstest.Store{
-		Ledger: s, Sessions: s.Sessions(), Runs: s.Runs(), Processes: s.Processes(), Settings: s.Settings(),
+		Ledger: s, Sessions: s.Sessions(), Runs: s.Runs(), Processes: s.Processes(), Settings: s.Settings(), Secrets: s.Secrets(),
 		Advance: c.Advance, Notified: notified,
 		InsertRun: func(_ *testing.T, run domain.Run) {
 			s.mu.Lock()
@@ -63,7 +63,7 @@ func TestStoreWithRealTime(t *testing.T) {
 	portstest.TestStore(t, func(*testing.T) portstest.Store {
 		s := New(Config{})
 		return portstest.Store{
-			Ledger: s, Sessions: s.Sessions(), Runs: s.Runs(), Processes: s.Processes(), Settings: s.Settings(), Short: 20 * time.Millisecond,
+			Ledger: s, Sessions: s.Sessions(), Runs: s.Runs(), Processes: s.Processes(), Settings: s.Settings(), Secrets: s.Secrets(), Short: 20 * time.Millisecond,
 		}
 	})
 }

@@ -57,7 +57,7 @@ func newBench(t *testing.T, mode string) *bench {
 
 // open empties the schema and opens a store on it.
 func (b *bench) open(t *testing.T) portstest.Store {
-	for _, table := range []string{"sessions", "events", "runs", "processes", "tool_calls", "settings"} {
+	for _, table := range []string{"sessions", "events", "runs", "processes", "tool_calls", "settings", "secrets"} {
 		b.exec(t, "DELETE FROM "+table)
 	}
 	return b.store(t)
@@ -71,7 +71,7 @@ func (b *bench) store(t *testing.T) portstest.Store {
 		s.GroupAlways()
 	}
 	return portstest.Store{
-		Ledger: s, Sessions: s.Sessions(), Runs: s.Runs(), Processes: s.Processes(), Settings: s.Settings(), Notified: notified,
+		Ledger: s, Sessions: s.Sessions(), Runs: s.Runs(), Processes: s.Processes(), Settings: s.Settings(), Secrets: s.Secrets(), Notified: notified,
 		Advance:   func(d time.Duration) { b.advance(t, d) },
 		InsertRun: b.insertRun,
 		Reopen:    b.store,

@@ -28,7 +28,7 @@ func TestConformance(t *testing.T) {
 				s := open(t, sqlite.Config{Path: path, Now: now.time, Notifier: notified})
 				shape(s)
 				return portstest.Store{
-					Ledger: s, Sessions: s.Sessions(), Runs: s.Runs(), Processes: s.Processes(), Settings: s.Settings(),
+					Ledger: s, Sessions: s.Sessions(), Runs: s.Runs(), Processes: s.Processes(), Settings: s.Settings(), Secrets: s.Secrets(),
 					Advance: now.advance, Notified: notified,
 					InsertRun: func(t *testing.T, run domain.Run) { insertRun(t, path, run) },
 				}

@@ -51,7 +51,7 @@ func Migrate(ctx context.Context, db *sql.DB, d Dialect) ([]Migration, error) {
 		return applied, fmt.Errorf("migrate: %w", err)
 	}
 	if len(applied) > 0 {
-		for _, table := range []string{"sessions", "events", "runs", "processes", "tool_calls", "settings"} {
+		for _, table := range []string{"sessions", "events", "runs", "processes", "tool_calls", "settings", "secrets"} {
 			if _, err := db.ExecContext(ctx, "ANALYZE "+table); err != nil {
 				return applied, fmt.Errorf("analyze after migration: %w", err)
 			}

@@ -17,6 +17,7 @@ type Store struct {
 	Runs      ports.Runs
 	Processes ports.Processes
 	Settings  ports.Settings
+	Secrets   ports.Secrets
 
 	// Advance moves the store's clock forward. When it is nil the clock is the real one, and the suite waits.
 	Advance func(d time.Duration)
@@ -45,6 +46,7 @@ func TestStore(t *testing.T, open Open) {
 	t.Run("Runs", func(t *testing.T) { TestRuns(t, open) })
 	t.Run("Processes", func(t *testing.T) { TestProcesses(t, open) })
 	t.Run("Settings", func(t *testing.T) { TestSettings(t, open) })
+	t.Run("Secrets", func(t *testing.T) { TestSecrets(t, open) })
 	t.Run("Histories", func(t *testing.T) { TestHistories(t, open) })
 }
 
