@@ -24,6 +24,7 @@ const (
 	DefaultMaxTokens = 32_000
 
 	defaultName = "anthropic"
+	keyHeader   = "X-Api-Key"
 	version     = "2023-06-01"
 )
 
@@ -65,7 +66,7 @@ func New(cfg Config) (*Provider, error) {
 	}
 	header := map[string]string{}
 	if cfg.APIKey != "" {
-		header["X-Api-Key"] = cfg.APIKey
+		header[keyHeader] = cfg.APIKey
 	}
 	maps.Copy(header, cfg.Headers)
 	backend, err := wire.NewBackend(wire.BackendConfig{
@@ -76,7 +77,7 @@ func New(cfg Config) (*Provider, error) {
 		return nil, err
 	}
 	p := &Provider{cfg: cfg, backend: backend}
-	p.catalogue.Default, p.catalogue.List = cfg.Model, p.list
+	p.catalogue.Default, p.catalogue.Backend, p.catalogue.List = cfg.Model, backend, listModels
 	return p, nil
 }
 

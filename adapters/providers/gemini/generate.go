@@ -6,13 +6,18 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/keel-agent/keel/adapters/providers/wire"
 	"github.com/keel-agent/keel/ports"
 )
 
 // Generate asks for one answer; see ports.Provider.
 func (p *Provider) Generate(ctx context.Context, req ports.ModelRequest, emit func(ports.Delta)) (ports.Reply, error) {
-	reply, err := p.generate(ctx, req, emit)
-	return reply, p.backend.Redact(err)
+	backend, err := p.backend.As(keyHeader, "", req.Credential)
+	if err != nil {
+		return ports.Reply{Model: req.Model}, err
+	}
+	reply, err := p.generate(ctx, backend, req, emit)
+	return reply, backend.Redact(err)
 }
 
 // The signs of a refused request that another one should follow.
@@ -21,9 +26,9 @@ var (
 	errUnsigned = errors.New("the backend refused its own signatures")
 )
 
-func (p *Provider) generate(ctx context.Context, req ports.ModelRequest, emit func(ports.Delta)) (ports.Reply, error) {
+func (p *Provider) generate(ctx context.Context, backend *wire.Backend, req ports.ModelRequest, emit func(ports.Delta)) (ports.Reply, error) {
 	if req.Model == "" {
-		model, err := p.catalogue.DefaultModel(ctx)
+		model, err := p.catalogue.DefaultModel(ctx, backend)
 		if err != nil {
 			return ports.Reply{}, err
 		}
@@ -47,7 +52,7 @@ func (p *Provider) generate(ctx context.Context, req ports.ModelRequest, emit fu
 			return p.learn(req, r, strings.ToLower(string(body)))
 		}
 		d := &decoder{emit: emit, names: toolNames(req.Tools)}
-		reply, err := p.backend.Generate(ctx, modelPath(req.Model), body, req.Model, d, refused)
+		reply, err := backend.Generate(ctx, modelPath(req.Model), body, req.Model, d, refused)
 		switch {
 		case errors.Is(err, errUnsigned):
 			unsigned = true

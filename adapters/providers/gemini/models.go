@@ -21,11 +21,11 @@ func (p *Provider) Models(ctx context.Context) ([]ports.Model, error) {
 	return models, p.backend.Redact(err)
 }
 
-func (p *Provider) list(ctx context.Context) ([]ports.Model, error) {
+func listModels(ctx context.Context, backend *wire.Backend) ([]ports.Model, error) {
 	var found []ports.Model
 	query := url.Values{"pageSize": {"1000"}}
 	for range maxPages {
-		body, err := p.backend.Get(ctx, version+"/models?"+query.Encode())
+		body, err := backend.Get(ctx, version+"/models?"+query.Encode())
 		if err != nil {
 			return nil, err
 		}

@@ -21,6 +21,7 @@ const (
 	DefaultModel = "gemini-flash-latest"
 
 	defaultName = "gemini"
+	keyHeader   = "X-Goog-Api-Key"
 	version     = "/v1beta"
 )
 
@@ -62,7 +63,7 @@ func New(cfg Config) (*Provider, error) {
 	}
 	header := map[string]string{}
 	if cfg.APIKey != "" {
-		header["X-Goog-Api-Key"] = cfg.APIKey
+		header[keyHeader] = cfg.APIKey
 	}
 	maps.Copy(header, cfg.Headers)
 	backend, err := wire.NewBackend(wire.BackendConfig{BaseURL: base, Header: header, HTTPClient: cfg.HTTPClient, Idle: cfg.IdleTimeout})
@@ -70,7 +71,7 @@ func New(cfg Config) (*Provider, error) {
 		return nil, err
 	}
 	p := &Provider{cfg: cfg, backend: backend}
-	p.catalogue.Default, p.catalogue.List = cfg.Model, p.list
+	p.catalogue.Default, p.catalogue.Backend, p.catalogue.List = cfg.Model, backend, listModels
 	return p, nil
 }
 

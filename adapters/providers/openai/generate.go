@@ -14,13 +14,17 @@ var errLearned = errors.New("the backend refused a parameter")
 
 // Generate asks for one answer; see ports.Provider.
 func (p *Provider) Generate(ctx context.Context, req ports.ModelRequest, emit func(ports.Delta)) (ports.Reply, error) {
-	reply, err := p.generate(ctx, req, emit)
-	return reply, p.backend.Redact(err)
+	backend, err := p.backend.As(keyHeader, keyScheme, req.Credential)
+	if err != nil {
+		return ports.Reply{Model: req.Model}, err
+	}
+	reply, err := p.generate(ctx, backend, req, emit)
+	return reply, backend.Redact(err)
 }
 
-func (p *Provider) generate(ctx context.Context, req ports.ModelRequest, emit func(ports.Delta)) (ports.Reply, error) {
+func (p *Provider) generate(ctx context.Context, backend *wire.Backend, req ports.ModelRequest, emit func(ports.Delta)) (ports.Reply, error) {
 	if req.Model == "" {
-		model, err := p.catalogue.DefaultModel(ctx)
+		model, err := p.catalogue.DefaultModel(ctx, backend)
 		if err != nil {
 			return ports.Reply{}, err
 		}
@@ -38,7 +42,7 @@ func (p *Provider) generate(ctx context.Context, req ports.ModelRequest, emit fu
 			return ports.Reply{Model: req.Model}, err
 		}
 		d := &decoder{emit: emit, names: wire.ToolNames(req.Tools, maxName)}
-		reply, err := p.backend.Generate(ctx, "/chat/completions", body, req.Model, d, refused)
+		reply, err := backend.Generate(ctx, "/chat/completions", body, req.Model, d, refused)
 		if !errors.Is(err, errLearned) {
 			return reply, err
 		}

@@ -14,8 +14,8 @@ func (p *Provider) Models(ctx context.Context) ([]ports.Model, error) {
 	return models, p.backend.Redact(err)
 }
 
-func (p *Provider) list(ctx context.Context) ([]ports.Model, error) {
-	body, err := p.backend.Get(ctx, "/models")
+func listModels(ctx context.Context, backend *wire.Backend) ([]ports.Model, error) {
+	body, err := backend.Get(ctx, "/models")
 	if err != nil {
 		return nil, err
 	}

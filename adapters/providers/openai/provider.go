@@ -23,6 +23,8 @@ const (
 	DefaultModel = "gpt-5-mini"
 
 	defaultName = "openai"
+	keyHeader   = "Authorization"
+	keyScheme   = "Bearer "
 )
 
 // Config says which backend to talk to. The zero value is OpenAI without a key.
@@ -61,7 +63,7 @@ func New(cfg Config) (*Provider, error) {
 	}
 	header := map[string]string{}
 	if cfg.APIKey != "" {
-		header["Authorization"] = "Bearer " + cfg.APIKey
+		header[keyHeader] = keyScheme + cfg.APIKey
 	}
 	maps.Copy(header, cfg.Headers)
 	backend, err := wire.NewBackend(wire.BackendConfig{
@@ -71,7 +73,7 @@ func New(cfg Config) (*Provider, error) {
 		return nil, err
 	}
 	p := &Provider{cfg: cfg, backend: backend}
-	p.catalogue.Default, p.catalogue.List = cfg.Model, p.list
+	p.catalogue.Default, p.catalogue.Backend, p.catalogue.List = cfg.Model, backend, listModels
 	return p, nil
 }
 

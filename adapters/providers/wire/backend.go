@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -80,6 +81,23 @@ func secretsOf(cfg BackendConfig, u *url.URL) Secrets {
 		s = append(s, password, u.User.Username())
 	}
 	return s
+}
+
+// As returns the backend for requests with a tenant's credential: prefix and the credential take the place of the header of
+// that name. Without a credential it is b itself. The fault it returns, for one that no header can carry, does not tell it.
+func (b *Backend) As(header, prefix string, credential ports.Confidential) (*Backend, error) {
+	if !credential.Given() {
+		return b, nil
+	}
+	key := strings.TrimSpace(credential.Reveal())
+	if key == "" || strings.ContainsAny(key, "\r\n\x00") {
+		return nil, &ports.ProviderError{Class: ports.Fatal, Code: "credential", Message: "the tenant's API key is blank, or holds a line break or U+0000"}
+	}
+	other := *b
+	other.header = b.header.Clone()
+	other.header.Set(header, prefix+key)
+	other.secrets = append(slices.Clip(b.secrets), key)
+	return &other, nil
 }
 
 // newTransport returns a transport for few hosts and many streams at a time.

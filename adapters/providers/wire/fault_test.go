@@ -147,3 +147,14 @@ func TestRedact(t *testing.T) {
 	require.Equal(t, other, secrets.Redact(other))
 	require.NoError(t, secrets.Redact(nil))
 }
+
+// A message is clipped before the key is looked for: what is left of the key at its end goes as well.
+func TestRedactClippedMessages(t *testing.T) {
+	secrets := wire.Secrets{"sk-secret"}
+	for in, want := range map[string]string{
+		"key sk-secre…": "key …", "key s…": "key …", "key sk-secret…": "key [redacted]…", "key x…": "key x…", "key sk-secre": "key sk-secre",
+	} {
+		got := secrets.Redact(&ports.ProviderError{Message: in}).(*ports.ProviderError)
+		require.Equal(t, want, got.Message)
+	}
+}

@@ -12,8 +12,9 @@ import (
 
 // Catalogue knows the models of a backend. It is safe for concurrent use.
 type Catalogue struct {
-	Default string                                           // the configured model, "" for none
-	List    func(ctx context.Context) ([]ports.Model, error) // asks the backend
+	Default string                                                       // the configured model, "" for none
+	Backend *Backend                                                     // of the provider itself
+	List    func(ctx context.Context, b *Backend) ([]ports.Model, error) // asks the backend
 
 	first atomic.Pointer[string] // of the list, where no model is configured
 }
@@ -21,7 +22,11 @@ type Catalogue struct {
 // Models lists what the backend lists, the configured model first even if the backend keeps it to itself. A backend
 // without such a list (404, 405) has that one model, or none.
 func (c *Catalogue) Models(ctx context.Context) ([]ports.Model, error) {
-	found, err := c.List(ctx)
+	return c.models(ctx, c.Backend)
+}
+
+func (c *Catalogue) models(ctx context.Context, b *Backend) ([]ports.Model, error) {
+	found, err := c.List(ctx, b)
 	if fault := (*ports.ProviderError)(nil); errors.As(err, &fault) && (fault.Status == http.StatusNotFound || fault.Status == http.StatusMethodNotAllowed) {
 		found, err = nil, nil
 	}
@@ -36,21 +41,24 @@ func (c *Catalogue) Models(ctx context.Context) ([]ports.Model, error) {
 	return slices.Insert(found, 0, first), nil
 }
 
-// DefaultModel returns the configured model, or the first one that the backend lists, which is asked once.
-func (c *Catalogue) DefaultModel(ctx context.Context) (string, error) {
+// DefaultModel returns the configured model, or the first one that the backend lists for whoever asks as b. What it lists
+// for the provider itself is asked once.
+func (c *Catalogue) DefaultModel(ctx context.Context, b *Backend) (string, error) {
 	if c.Default != "" {
 		return c.Default, nil
 	}
-	if id := c.first.Load(); id != nil {
+	if id := c.first.Load(); id != nil && b == c.Backend {
 		return *id, nil
 	}
-	models, err := c.Models(ctx)
+	models, err := c.models(ctx, b)
 	if err != nil {
 		return "", err
 	}
 	if len(models) == 0 {
 		return "", &ports.ProviderError{Class: ports.Fatal, Code: "no_model", Message: "no model is configured, and the backend lists none"}
 	}
-	c.first.Store(&models[0].ID)
+	if b == c.Backend {
+		c.first.Store(&models[0].ID)
+	}
 	return models[0].ID, nil
 }

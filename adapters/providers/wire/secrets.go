@@ -25,11 +25,25 @@ func (s Secrets) Redact(err error) error {
 		if len(secret) < shortestSecret {
 			continue
 		}
-		clean.Message = strings.ReplaceAll(clean.Message, secret, "[redacted]")
+		clean.Message = withoutStump(strings.ReplaceAll(clean.Message, secret, "[redacted]"), secret)
 		clean.Code = strings.ReplaceAll(clean.Code, secret, "[redacted]")
 		if clean.Err != nil && strings.Contains(clean.Err.Error(), secret) {
 			clean.Err = nil
 		}
 	}
 	return &clean
+}
+
+// withoutStump returns a message that was clipped within a secret without the beginning of that.
+func withoutStump(message, secret string) string {
+	body, clipped := strings.CutSuffix(message, "…")
+	if !clipped {
+		return message
+	}
+	for n := len(secret) - 1; n > 0; n-- {
+		if rest, ok := strings.CutSuffix(body, secret[:n]); ok {
+			return rest + "…"
+		}
+	}
+	return message
 }

@@ -1,0 +1,83 @@
+package providers_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/keel-agent/keel/adapters/providers/anthropic"
+	"github.com/keel-agent/keel/adapters/providers/gemini"
+	"github.com/keel-agent/keel/adapters/providers/openai"
+	"github.com/keel-agent/keel/ports"
+)
+
+// echoing is a backend that lists one model and refuses all else, with the headers of the request in its refusal.
+type echoing struct {
+	*httptest.Server
+	mu   sync.Mutex
+	seen []http.Header
+}
+
+func newEchoing(t *testing.T) *echoing {
+	e := &echoing{}
+	e.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		e.mu.Lock()
+		e.seen = append(e.seen, r.Header.Clone())
+		e.mu.Unlock()
+		if r.Method == http.MethodGet {
+			_, _ = fmt.Fprint(w, `{"data":[{"id":"m"}],"models":[{"name":"models/m"}]}`)
+			return
+		}
+		w.WriteHeader(http.StatusUnauthorized)
+		_, _ = fmt.Fprintf(w, `{"error":{"type":"authentication_error","code":%q,"message":%q}}`, fmt.Sprint(r.Header), fmt.Sprint(r.Header))
+	}))
+	t.Cleanup(e.Close)
+	return e
+}
+
+// With a tenant's own key each request has that key alone, also the one that looks for the default model; no error tells
+// either; and what follows for others has the provider's again.
+func TestCredentialsOfTenants(t *testing.T) {
+	const own, theirs = "own-canary-0123456789", "theirs-canary-0123456789"
+	for name, open := range map[string]func(base string) (ports.Provider, error){
+		"openai": func(base string) (ports.Provider, error) {
+			return openai.New(openai.Config{BaseURL: base, APIKey: own})
+		},
+		"anthropic": func(base string) (ports.Provider, error) {
+			return anthropic.New(anthropic.Config{BaseURL: base, APIKey: own})
+		},
+		"gemini": func(base string) (ports.Provider, error) {
+			return gemini.New(gemini.Config{BaseURL: base, APIKey: own})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := newEchoing(t)
+			p, err := open(e.URL)
+			require.NoError(t, err)
+			ask := func(c ports.Confidential) string {
+				t.Helper()
+				e.seen = nil
+				_, err := p.Generate(t.Context(), ports.ModelRequest{Credential: c}, func(ports.Delta) {})
+				require.Error(t, err)
+				require.NotContains(t, err.Error(), own)
+				require.NotContains(t, err.Error(), theirs)
+				return fmt.Sprint(e.seen)
+			}
+			for range 2 {
+				seen := ask(ports.NewConfidential(" " + theirs + "\n"))
+				require.Equal(t, 2, strings.Count(seen, theirs), "the list of models, and the answer")
+				require.NotContains(t, seen, own)
+				require.NotContains(t, ask(ports.Confidential{}), theirs)
+			}
+			require.Equal(t, 1, strings.Count(ask(ports.Confidential{}), own), "the default model is known")
+			for _, bad := range []string{"", " ", "a\nb", "a\x00b"} {
+				require.Empty(t, strings.Trim(ask(ports.NewConfidential(bad)), "[]"), "nothing is sent in its place")
+			}
+		})
+	}
+}
