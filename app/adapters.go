@@ -26,6 +26,7 @@ import (
 	"github.com/keel-agent/keel/adapters/tools/workspace"
 	"github.com/keel-agent/keel/app/models"
 	"github.com/keel-agent/keel/app/runner"
+	"github.com/keel-agent/keel/app/secrets"
 	"github.com/keel-agent/keel/app/service"
 	"github.com/keel-agent/keel/ports"
 )
@@ -49,6 +50,7 @@ type store struct {
 	Runs      ports.Runs
 	Processes ports.Processes
 	Settings  ports.Settings
+	Secrets   ports.Secrets
 	Wakeups   ports.Wakeups
 	Partials  ports.Partials
 }
@@ -67,7 +69,7 @@ func openMemory(f *fanout) store {
 	f.add(hub)
 	s := memory.New(memory.Config{Notifier: f})
 	return store{
-		Ledger: s, Sessions: s.Sessions(), Runs: s.Runs(), Processes: s.Processes(), Settings: s.Settings(), Wakeups: hub, Partials: new(bus.Partials),
+		Ledger: s, Sessions: s.Sessions(), Runs: s.Runs(), Processes: s.Processes(), Settings: s.Settings(), Secrets: s.Secrets(), Wakeups: hub, Partials: new(bus.Partials),
 	}
 }
 
@@ -100,7 +102,7 @@ func openSQLite(c Config, o opening, f *fanout, lc fx.Lifecycle, log *zap.Logger
 	}
 	lc.Append(fx.StopHook(s.Close))
 	return store{
-		Ledger: s, Sessions: s.Sessions(), Runs: s.Runs(), Processes: s.Processes(), Settings: s.Settings(), Wakeups: hub, Partials: new(bus.Partials),
+		Ledger: s, Sessions: s.Sessions(), Runs: s.Runs(), Processes: s.Processes(), Settings: s.Settings(), Secrets: s.Secrets(), Wakeups: hub, Partials: new(bus.Partials),
 	}, nil
 }
 
@@ -157,7 +159,7 @@ func openPostgres(c Config, f *fanout, lc fx.Lifecycle, log *zap.Logger) (store,
 	}
 	lc.Append(fx.StopHook(func() { across.Close(); s.Close() }))
 	return store{
-		Ledger: s, Sessions: s.Sessions(), Runs: s.Runs(), Processes: s.Processes(), Settings: s.Settings(), Wakeups: across, Partials: across.Partials(),
+		Ledger: s, Sessions: s.Sessions(), Runs: s.Runs(), Processes: s.Processes(), Settings: s.Settings(), Secrets: s.Secrets(), Wakeups: across, Partials: across.Partials(),
 	}, nil
 }
 
@@ -316,6 +318,7 @@ type runnerDeps struct {
 	Partials  ports.Partials
 	Providers *runner.Providers
 	Models    *models.Catalogues
+	Vault     *secrets.Vault
 	Tools     []ports.Tools `group:"tools"`
 	Clock     ports.Clock
 	IDs       ports.IDs
@@ -327,9 +330,13 @@ func newRunner(d runnerDeps) (*runner.Runner, error) {
 	if err := distinctTools(d.Tools); err != nil {
 		return nil, err
 	}
+	var credentials runner.Credentials
+	if d.Vault != nil {
+		credentials = d.Vault
+	}
 	r := runner.New(runner.Deps{
 		Ledger: d.Ledger, Runs: d.Runs, Processes: d.Processes, Wakeups: d.Wakeups, Partials: d.Partials,
-		Providers: d.Providers, Models: d.Models, Tools: d.Tools, Clock: d.Clock, IDs: d.IDs, Log: d.Log.Named("runner"),
+		Providers: d.Providers, Models: d.Models, Credentials: credentials, Tools: d.Tools, Clock: d.Clock, IDs: d.IDs, Log: d.Log.Named("runner"),
 	}, runner.Config{
 		Address: d.Config.Listen, Workers: d.Config.Workers, LeaseTTL: d.Config.LeaseTTL, Heartbeat: d.Config.Heartbeat,
 		Budget: d.Config.Budget, MaxTurns: d.Config.MaxTurns, MaxBytes: d.Config.MaxPayload,
@@ -349,13 +356,18 @@ type serviceDeps struct {
 	Runs     ports.Runs
 	Models   *models.Catalogues
 	Tools    []ports.Tools `group:"tools"`
+	Vault    *secrets.Vault
 	Clock    ports.Clock
 	IDs      ports.IDs
 }
 
 func newService(d serviceDeps) *service.Service {
+	var vault service.Secrets
+	if d.Vault != nil {
+		vault = d.Vault
+	}
 	return service.New(service.Deps{
-		Ledger: d.Ledger, Sessions: d.Sessions, Runs: d.Runs, Clock: d.Clock, IDs: d.IDs, Models: d.Models, Tools: d.Tools,
+		Ledger: d.Ledger, Sessions: d.Sessions, Runs: d.Runs, Clock: d.Clock, IDs: d.IDs, Models: d.Models, Tools: d.Tools, Secrets: vault,
 		MaxPayload: d.Config.MaxPayload, Features: map[string]bool{"partials": true},
 	})
 }

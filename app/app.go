@@ -31,7 +31,7 @@ func options(c Config, log *zap.Logger, s *socket, d *drainer, o opening) fx.Opt
 // parts is everything that can be built, with nothing that asks for it.
 func parts(c Config, log *zap.Logger, s *socket, d *drainer, o opening) fx.Option {
 	return fx.Options(
-		fx.Supply(c, log, s, d, o), systemModule, storeModule(c), providersModule, modelsModule, toolsModule(c), runnerModule, apiModule,
+		fx.Supply(c, log, s, d, o), systemModule, storeModule(c), secretsModule, providersModule, modelsModule, toolsModule(c), runnerModule, apiModule,
 		crashPoints,
 	)
 }

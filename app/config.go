@@ -31,6 +31,7 @@ type Config struct {
 	Script       string   // file with a script for the fake provider
 	Auth         string   // off, token or tokens:FILE
 	TokenFile    string   // of --auth token; beside the store when empty
+	SecretsKeys  string   // file with the keys of tenants' secrets; KEEL_SECRETS_KEY when empty
 	AllowedHosts []string // Host names accepted beside the loopback ones
 
 	DirectURL           string        // leads to Postgres itself where Store goes through a pooler
@@ -160,7 +161,7 @@ func (c Config) Validate() error {
 	if _, _, err := c.storeScheme(); err != nil {
 		return err
 	}
-	if err := cmp.Or(c.validateDirectURL(), c.validateBus(), c.validateProvider()); err != nil {
+	if err := cmp.Or(c.validateDirectURL(), c.validateBus(), c.validateProvider(), c.validateSecrets()); err != nil {
 		return err
 	}
 	if c.Auth == authOff && !c.loopback() {

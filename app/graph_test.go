@@ -24,6 +24,7 @@ type everyPort struct {
 	Settings  ports.Settings
 	Wakeups   ports.Wakeups
 	Partials  ports.Partials
+	Secrets   ports.Secrets
 	Clock     ports.Clock
 	IDs       ports.IDs
 	Tools     []ports.Tools `group:"tools"`
@@ -39,7 +40,7 @@ func TestTheWholeGraphBuilds(t *testing.T) {
 			require.NoError(t, c.Validate())
 			var all everyPort
 			a := fx.New(Options(c, zap.NewNop()), fx.Populate(&all.Ledger, &all.Sessions, &all.Runs, &all.Processes, &all.Settings,
-				&all.Wakeups, &all.Partials, &all.Clock, &all.IDs, &all.Providers),
+				&all.Wakeups, &all.Partials, &all.Secrets, &all.Clock, &all.IDs, &all.Providers),
 				fx.Invoke(func(p everyPort) { all.Tools = p.Tools }))
 			require.NoError(t, a.Err())
 			require.Len(t, all.Tools, 1)

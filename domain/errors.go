@@ -58,6 +58,7 @@ var (
 	ErrUnknownModel        = &Error{Code: "unknown_model", Detail: "the catalogue has no such model"}
 	ErrUnknownTool         = &Error{Code: "unknown_tool", Detail: "there is no such tool"}
 	ErrRevisionConflict    = &Error{Code: "revision_conflict", Detail: "the document was changed by somebody else meanwhile"}
+	ErrSecretsUnavailable  = &Error{Code: "secrets_unavailable", Detail: "this server has no key to seal secrets with; its operator can set --secrets-key-file or KEEL_SECRETS_KEY"}
 	ErrTooManyInputs       = &Error{Code: "too_many_inputs", Detail: "too many inputs wait for an answer"}
 )
 

@@ -32,6 +32,10 @@ type Service interface {
 	ModelSettings(ctx context.Context, tenant string) (domain.ModelSettings, error)
 	PutModelSettings(ctx context.Context, tenant string, document domain.Payload, expected int64) (domain.ModelSettings, error)
 
+	PutSecret(ctx context.Context, tenant, name string, request domain.Payload) (created bool, err error)
+	ListSecrets(ctx context.Context, tenant, cursor string, limit int) (secrets []ports.SealedSecret, next string, err error)
+	DeleteSecret(ctx context.Context, tenant, name string) error
+
 	Capabilities() (features map[string]bool, limits map[string]int, hooks []string)
 	Ready(ctx context.Context) error
 }

@@ -59,6 +59,7 @@ func TestEveryRefusalHasAStatus(t *testing.T) {
 		domain.ErrUnknownKind, domain.ErrKindNotAllowed, domain.ErrInvalidCursor, domain.ErrCursorAhead, domain.ErrNotFound,
 		domain.ErrSessionClosed, domain.ErrExternalSession, domain.ErrNativeSession, domain.ErrIdempotencyConflict, domain.ErrTooManyInputs,
 		domain.ErrUnknownModel, domain.ErrUnknownTool, domain.ErrRevisionConflict,
+		domain.ErrSecretsUnavailable,
 	} {
 		require.NotZero(t, statuses[err.Code], err.Code)
 	}

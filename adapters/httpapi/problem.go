@@ -47,6 +47,7 @@ var statuses = map[string]int{
 	domain.ErrPayloadTooLarge.Code:     http.StatusRequestEntityTooLarge,
 	codeUnsupportedMediaType:           http.StatusUnsupportedMediaType,
 	domain.ErrTooManyInputs.Code:       http.StatusTooManyRequests,
+	domain.ErrSecretsUnavailable.Code:  http.StatusNotImplemented,
 	codeInternal:                       http.StatusInternalServerError,
 	codeDraining:                       http.StatusServiceUnavailable,
 	codeUnavailable:                    http.StatusServiceUnavailable,

@@ -26,6 +26,8 @@ func (a *api) routes() []route {
 		{"/v1/sessions/{id}/runs", methods{get: a.session(a.listRuns)}},
 		{"/v1/sessions/{id}/cancel", methods{post: a.session(a.cancel)}},
 		{"/v1/settings/models", methods{get: a.tenant(a.getModels), put: a.tenant(a.putModels)}},
+		{"/v1/settings/secrets", methods{get: a.tenant(a.listSecrets)}},
+		{"/v1/settings/secrets/{name}", methods{put: a.tenant(a.putSecret), http.MethodDelete: a.tenant(a.deleteSecret)}},
 	}
 }
 

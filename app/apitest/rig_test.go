@@ -24,6 +24,7 @@ import (
 	"github.com/keel-agent/keel/adapters/memory"
 	"github.com/keel-agent/keel/adapters/sse"
 	"github.com/keel-agent/keel/app/models"
+	"github.com/keel-agent/keel/app/secrets"
 	"github.com/keel-agent/keel/app/service"
 	"github.com/keel-agent/keel/domain"
 	"github.com/keel-agent/keel/ports"
@@ -49,6 +50,9 @@ const (
 	theirs = "token-of-theirs"
 )
 
+// keyOfSecrets is what the rig seals secrets under.
+const keyOfSecrets = "jVbXH7wG0k9nqWm3s5A1rT8yZ2uL6cP4eDfEoBhJtQI="
+
 // notifiers tells all of them of each commit.
 type notifiers struct{ all []ports.Notifier }
 
@@ -71,8 +75,11 @@ func newRig(t *testing.T, options ...option) *rig {
 	r := &rig{partials: &bus.Partials{}, clock: newClock(), ended: make(chan struct{}, 1024)}
 	hub, notify := &bus.Hub{}, &notifiers{}
 	r.store = memory.New(memory.Config{Now: r.clock.Now, Notifier: notify})
+	keys, err := secrets.ParseKeys("k1:" + keyOfSecrets)
+	require.NoError(t, err)
 	svc := service.New(service.Deps{
-		Ledger: r.store, Sessions: r.store.Sessions(), Runs: r.store.Runs(), Clock: r.clock, IDs: ids{},
+		Secrets: secrets.New(r.store.Secrets(), keys, r.clock),
+		Ledger:  r.store, Sessions: r.store.Sessions(), Runs: r.store.Runs(), Clock: r.clock, IDs: ids{},
 		Features: map[string]bool{"partials": true},
 		Models:   models.New(models.Config{Settings: r.store.Settings(), Providers: []ports.Provider{anyModel{}}}),
 	})

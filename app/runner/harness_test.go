@@ -35,6 +35,8 @@ type world struct {
 	ids      *counter
 	ref      domain.SessionRef
 
+	credentials *credentials // nil: nobody has any
+
 	mu    sync.Mutex
 	nodes []*node
 }
@@ -154,7 +156,7 @@ func (w *world) start(opts ...func(*runner.Config)) *node {
 	n := &node{w: w, line: l, Runner: runner.New(runner.Deps{
 		Ledger: l, Runs: lineRuns{l, w.store.Runs()}, Processes: lineProcesses{l, w.store.Processes()},
 		Wakeups: w.hub, Partials: w.partials, Providers: providers, Models: w.models, Tools: []ports.Tools{w.tools},
-		Clock: clock{}, IDs: w.ids, Log: log,
+		Clock: clock{}, IDs: w.ids, Log: log, Credentials: w.credentials.port(),
 	}, cfg)}
 	w.join(n)
 	require.NoError(w.t, n.Start(context.Background()))

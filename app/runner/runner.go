@@ -54,10 +54,12 @@ type Deps struct {
 	Partials  ports.Partials
 	Providers *Providers
 	Models    Models // nil: any model may be asked for
-	Tools     []ports.Tools
-	Clock     ports.Clock
-	IDs       ports.IDs
-	Log       *zap.Logger
+	// Credentials are the tenants' own for providers. nil: they have none.
+	Credentials Credentials
+	Tools       []ports.Tools
+	Clock       ports.Clock
+	IDs         ports.IDs
+	Log         *zap.Logger
 }
 
 // Runner claims and plays runs from Start until Drain.

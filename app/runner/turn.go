@@ -66,7 +66,8 @@ func (a *attempt) choose(p domain.Presented) (c choices, err error) {
 	return c, context.Cause(a.ctx) // it may have ended while tools were loading
 }
 
-// prepare builds the request of a boundary. It fails when the input's selection cannot be read, or not be had any more.
+// prepare builds the request of a boundary. It fails when the input's selection cannot be read, or not be had any more, and
+// when the tenant's own credential cannot be read.
 func (a *attempt) prepare(p domain.Presented) (request, error) {
 	c, err := a.choose(p)
 	if err != nil {
@@ -77,12 +78,18 @@ func (a *attempt) prepare(p domain.Presented) (request, error) {
 		return request{}, err
 	}
 	provider := a.r.Providers.Named(m.Provider)
+	credential, err := a.credential(provider.Name())
+	if err != nil {
+		return request{}, err
+	}
 	req := request{
 		generation: a.r.IDs.New(), provider: provider, model: m, presented: p, offered: c.offered,
 		body: ports.ModelRequest{
 			Model: m.Name, System: a.claim.Session.System, Messages: a.messages(m, p), Tools: specs(c.Tools, c.offered),
 			Options: ports.Options{Temperature: c.Temperature, MaxTokens: cmp.Or(c.MaxTokens, m.MaxOutput), Thinking: m.Level(c.Thinking)},
 			Turn:    ports.Turn{Selection: c.raw, Call: c.answers},
+
+			Credential: credential,
 		},
 	}
 	a.summary.Provider, a.summary.Model = provider.Name(), cmp.Or(m.Name, a.summary.Model)

@@ -15,6 +15,8 @@ const (
 	eventsPageMax       = 1000
 	eventsPageBytes     = 4 << 20
 	subagentsPageMax    = 200
+	secretsPageDefault  = 50
+	secretsPageMax      = 200
 )
 
 // Capabilities says what works in this deployment (protocol.md §9): every feature that the protocol names, the page
@@ -38,7 +40,7 @@ func featureSet(d Deps) map[string]bool {
 		"sessions.cancel":  true,
 		"sessions.list":    true,
 		"settings.models":  d.Models != nil,
-		"settings.secrets": false,
+		"settings.secrets": d.Secrets != nil,
 		"subagents":        false,
 		"triggers":         false,
 	}

@@ -26,6 +26,7 @@ const (
 	sessionsList = "sessions"
 	runsList     = "runs"
 	messagesList = "messages"
+	secretsList  = "secrets"
 )
 
 // position is where a page of a list begins; which fields count follows from List.
@@ -33,8 +34,8 @@ type position struct {
 	Version int    `json:"v"`
 	List    string `json:"l"`
 
-	CreatedAtMS int64  `json:"t,omitempty"` // sessions, runs: the last item of the page before
-	ID          string `json:"id,omitempty"`
+	CreatedAtMS int64  `json:"t,omitempty"`  // sessions, runs: the last item of the page before
+	ID          string `json:"id,omitempty"` // secrets: its name
 
 	Head    domain.Seq   `json:"h,omitempty"` // messages: the ledger that is being paged through
 	Next    domain.Seq   `json:"n,omitempty"` // the event whose entries begin the page; beyond Head, those that wait

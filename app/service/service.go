@@ -11,7 +11,7 @@ import (
 	"github.com/keel-agent/keel/ports"
 )
 
-// Deps is what a Service needs. All ports are required, but Models and Tools.
+// Deps is what a Service needs. All ports are required, but Models, Tools and Secrets.
 type Deps struct {
 	Ledger   ports.Ledger
 	Sessions ports.Sessions
@@ -20,6 +20,7 @@ type Deps struct {
 	IDs      ports.IDs
 	Models   Models        // nil: any model may be chosen, and there are no settings of models
 	Tools    []ports.Tools // what sessions may choose from; none: any name
+	Secrets  Secrets       // nil: there is no key to seal them with
 
 	MaxPayload int             // bytes of an event's payload; 0 means domain.DefaultMaxPayload
 	Features   map[string]bool // features of protocol.md §9 that this deployment has beside the service's own
@@ -36,6 +37,7 @@ type Service struct {
 	ids        ports.IDs
 	models     Models
 	tools      []ports.Tools
+	secrets    Secrets
 	maxPayload int
 	features   map[string]bool
 	hooks      []string
@@ -49,7 +51,7 @@ func New(d Deps) *Service {
 	}
 	return &Service{
 		ledger: d.Ledger, sessions: d.Sessions, runs: d.Runs, clock: d.Clock, ids: d.IDs, maxPayload: d.MaxPayload,
-		models: d.Models, tools: d.Tools, features: featureSet(d), hooks: append([]string{}, d.Hooks...),
+		models: d.Models, tools: d.Tools, secrets: d.Secrets, features: featureSet(d), hooks: append([]string{}, d.Hooks...),
 	}
 }
 

@@ -21,6 +21,7 @@ type cli struct {
 	Events    eventsCmd  `cmd:"" help:"Read a session's ledger."`
 	Migrate   migrateCmd `cmd:"" help:"Bring a store's schema up to date."`
 	Verify    verifyCmd  `cmd:"" help:"Check that a store's rows say what its ledgers say."`
+	Secrets   secretsCmd `cmd:"" help:"Care for the secrets of tenants."`
 	Graph     graphCmd   `cmd:"" help:"Print how the parts of the server are wired, in DOT."`
 	VersionOf versionCmd `cmd:"" name:"version" help:"Print the version."`
 }

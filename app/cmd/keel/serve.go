@@ -25,6 +25,8 @@ type serveFlags struct {
 	TokenFile    string   `help:"File of the generated token; beside an SQLite store by default." env:"KEEL_TOKEN_FILE" placeholder:"FILE"`
 	AllowedHosts []string `help:"Host names that requests may use beside the loopback ones, * for any; when the server listens beyond loopback, any is the default." env:"KEEL_ALLOWED_HOSTS" placeholder:"HOST"`
 
+	secretsFlags
+
 	DirectURL           string        `name:"direct-url" help:"Postgres URL without a pooler, for LISTEN and migrations, where --store leads through one in transaction mode." env:"KEEL_DIRECT_URL" placeholder:"URL"`
 	StoreWait           time.Duration `help:"How long to wait for another process to free an SQLite store; an error at once when 0. A successor by SIGHUP always waits for as long as a drain may take." default:"0s" env:"KEEL_STORE_WAIT"`
 	AllowUnsafePostgres bool          `help:"Serve although Postgres may lose or mangle what it acknowledges." env:"KEEL_ALLOW_UNSAFE_POSTGRES"`
@@ -53,7 +55,7 @@ type serveFlags struct {
 func (f serveFlags) config() (app.Config, error) {
 	c := app.Config{
 		Listen: f.Listen, ReusePort: f.ReusePort, Store: f.Store, StoreWait: f.StoreWait, DirectURL: f.DirectURL, Bus: f.Bus, BusCreds: f.BusCreds, Provider: f.Provider,
-		Model: f.Model, Models: f.Models, Script: f.Script, Auth: f.Auth, TokenFile: f.TokenFile, AllowedHosts: f.AllowedHosts,
+		Model: f.Model, Models: f.Models, Script: f.Script, Auth: f.Auth, TokenFile: f.TokenFile, AllowedHosts: f.AllowedHosts, SecretsKeys: f.SecretsKeyFile,
 		AllowUnsafePostgres: f.AllowUnsafePostgres,
 		MaxConns:            f.MaxConns, MaxPayload: f.MaxPayload, Workers: f.Workers, Budget: f.Attempts, MaxTurns: f.MaxTurns,
 		LeaseTTL: f.LeaseTTL, Heartbeat: f.Heartbeat, DrainGrace: f.DrainGrace, IdleLimit: f.IdleLimit,
