@@ -16,7 +16,10 @@ import (
 	"github.com/keel-agent/keel/ports"
 )
 
-// echoing is a backend that lists one model and refuses all else, with the headers of the request in its refusal.
+// own and theirs are the keys of the provider and of a tenant.
+const own, theirs = "own-canary-0123456789", "theirs-canary-0123456789"
+
+// echoing is a backend that lists one model for each and refuses all else, with the headers of the request in its refusal.
 type echoing struct {
 	*httptest.Server
 	mu   sync.Mutex
@@ -30,7 +33,11 @@ func newEchoing(t *testing.T) *echoing {
 		e.seen = append(e.seen, r.Header.Clone())
 		e.mu.Unlock()
 		if r.Method == http.MethodGet {
-			_, _ = fmt.Fprint(w, `{"data":[{"id":"m"}],"models":[{"name":"models/m"}]}`)
+			model := "own"
+			if strings.Contains(fmt.Sprint(r.Header), theirs) {
+				model = "theirs"
+			}
+			_, _ = fmt.Fprintf(w, `{"data":[{"id":%q}],"models":[{"name":"models/%s"}]}`, model, model)
 			return
 		}
 		w.WriteHeader(http.StatusUnauthorized)
@@ -43,7 +50,6 @@ func newEchoing(t *testing.T) *echoing {
 // With a tenant's own key each request has that key alone, also the one that looks for the default model; no error tells
 // either; and what follows for others has the provider's again.
 func TestCredentialsOfTenants(t *testing.T) {
-	const own, theirs = "own-canary-0123456789", "theirs-canary-0123456789"
 	for name, open := range map[string]func(base string) (ports.Provider, error){
 		"openai": func(base string) (ports.Provider, error) {
 			return openai.New(openai.Config{BaseURL: base, APIKey: own})
@@ -59,24 +65,25 @@ func TestCredentialsOfTenants(t *testing.T) {
 			e := newEchoing(t)
 			p, err := open(e.URL)
 			require.NoError(t, err)
-			ask := func(c ports.Confidential) string {
+			ask := func(c ports.Confidential, model string) string {
 				t.Helper()
 				e.seen = nil
-				_, err := p.Generate(t.Context(), ports.ModelRequest{Credential: c}, func(ports.Delta) {})
+				reply, err := p.Generate(t.Context(), ports.ModelRequest{Credential: c}, func(ports.Delta) {})
 				require.Error(t, err)
+				require.Equal(t, model, reply.Model)
 				require.NotContains(t, err.Error(), own)
 				require.NotContains(t, err.Error(), theirs)
 				return fmt.Sprint(e.seen)
 			}
 			for range 2 {
-				seen := ask(ports.NewConfidential(" " + theirs + "\n"))
+				seen := ask(ports.NewConfidential(" "+theirs+"\n"), "theirs")
 				require.Equal(t, 2, strings.Count(seen, theirs), "the list of models, and the answer")
 				require.NotContains(t, seen, own)
-				require.NotContains(t, ask(ports.Confidential{}), theirs)
+				require.NotContains(t, ask(ports.Confidential{}, "own"), theirs)
 			}
-			require.Equal(t, 1, strings.Count(ask(ports.Confidential{}), own), "the default model is known")
+			require.Equal(t, 1, strings.Count(ask(ports.Confidential{}, "own"), own), "the default model is known")
 			for _, bad := range []string{"", " ", "a\nb", "a\x00b"} {
-				require.Empty(t, strings.Trim(ask(ports.NewConfidential(bad)), "[]"), "nothing is sent in its place")
+				require.Empty(t, strings.Trim(ask(ports.NewConfidential(bad), ""), "[]"), "nothing is sent in its place")
 			}
 		})
 	}

@@ -221,6 +221,13 @@ func TestSecretsAreToldNowhere(t *testing.T) {
 			call(ours, "GET", path, "")
 		}
 		c.absent("answers", told.String())
+		if strings.HasPrefix(store, "sqlite:") {
+			keys := filepath.Join(t.TempDir(), "keys")
+			require.NoError(t, os.WriteFile(keys, []byte(oldLine), 0o600))
+			code, _, errs := command(t, "secrets", "rotate", "--store", store, "--secrets-key-file", keys)
+			require.Equal(t, 1, code)
+			require.Contains(t, errs, "another process")
+		}
 
 		for _, each := range append(slices.Clone(p.peers), p) { // every goroutine of a process that ends like this is printed
 			require.NoError(t, each.cmd.Process.Signal(syscall.SIGQUIT))
