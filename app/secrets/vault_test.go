@@ -147,9 +147,9 @@ func TestWhatIsKeptInMemory(t *testing.T) {
 		}
 		require.Equal(t, 2, store.gets)
 		put(other, "two")
-		time.Sleep(secrets.Staleness - 1)
+		time.Sleep(secrets.Staleness - time.Millisecond)
 		require.Equal(t, "one", reveal(t, v, "t", "n"))
-		time.Sleep(1)
+		time.Sleep(time.Millisecond)
 		require.Equal(t, "two", reveal(t, v, "t", "n"))
 
 		time.Sleep(secrets.Staleness)
