@@ -241,7 +241,7 @@ func TestMeta(t *testing.T) {
 	a := r.get("/v1/capabilities")
 	require.JSONEq(t, `{"apiVersion":"v1","serviceVersion":"keel-agent/test",
 		"features":{"decisions":false,"hooks":false,"partials":true,"plugins":false,"sessions.cancel":true,"sessions.list":true,
-			"settings.models":true,"settings.secrets":false,"subagents":false,"triggers":false},
+			"settings.models":true,"settings.secrets":true,"subagents":false,"triggers":false},
 		"limits":{"sessionsPageDefault":50,"sessionsPageMax":200,"subagentsPageMax":200},"hooks":[]}`, a.raw)
 	require.Contains(t, r.get("/").raw, r.url+"/v1/sessions")
 	require.Equal(t, http.StatusOK, r.get("/healthz").status)

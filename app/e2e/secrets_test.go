@@ -43,13 +43,15 @@ func newTalkative(t *testing.T) *talkative {
 func (b *talkative) answer(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	key := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
-	b.mu.Lock()
-	b.keys = append(b.keys, key)
-	b.mu.Unlock()
+	if r.Method == http.MethodPost { // else it is asked for its models, by the server itself
+		b.mu.Lock()
+		b.keys = append(b.keys, key)
+		b.mu.Unlock()
+	}
 	said := func(text string) bool { return strings.Contains(string(body), text) }
 	fault := fmt.Sprintf("Incorrect API key provided: %s (%v)", key, r.Header)
 	switch {
-	case said("refuse"):
+	case r.Method == http.MethodGet, said("refuse"):
 		w.WriteHeader(http.StatusUnauthorized)
 		_, _ = io.WriteString(w, openaitest.Fault(fault, key))
 	case said("clip"):
@@ -77,7 +79,7 @@ func (b *talkative) lastKey() string {
 	return b.keys[len(b.keys)-1]
 }
 
-// asked is how many requests there were.
+// asked is how many answers were asked for.
 func (b *talkative) asked() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
