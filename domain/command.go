@@ -274,8 +274,8 @@ func (c AppendToolResult) Needs() Needs {
 	return Needs{Run: c.Run, Key: storedKey(ToolCallID, c.Call), Calls: []string{c.Call}}
 }
 func (c AppendCompaction) Needs() Needs {
-	_, kept, _ := parseCompaction(c.Payload)
-	return Needs{Run: c.Run, CallsBefore: kept}
+	said, _ := ParseCompaction(c.Payload)
+	return Needs{Run: c.Run, CallsBefore: said.FirstKept}
 }
 func (c ParkRun) Needs() Needs  { return Needs{Run: c.Run, OpenCalls: true} }
 func (c HandBack) Needs() Needs { return Needs{Run: c.Run} }

@@ -24,7 +24,7 @@ func (t *Transcript) Context(p Presented) []Message {
 }
 
 // complete reports whether every call of the entry has its result.
-func (e Entry) complete() bool { return !slices.Contains(e.Results, nil) }
+func (e *heldEntry) complete() bool { return !slices.Contains(e.Results, nil) }
 
 // What stands in the context in place of nothing: backends refuse empty messages.
 const (
@@ -33,25 +33,35 @@ const (
 	noResult    = "The call was interrupted; its outcome is unknown."
 )
 
+// summaryHead tells a model what the text behind it is.
+const summaryHead = "Summary of the conversation before this point:\n\n"
+
 // modelContext is messages under construction. The first kept of them belong to somebody else and are not changed.
 type modelContext struct {
 	messages []Message
 	kept     int
 }
 
-func (c *modelContext) add(e Entry) {
+func (c *modelContext) add(e heldEntry) {
 	switch {
 	case e.Input != nil:
-		c.user(e.Input.blocks())
+		c.user(e.inputBlocks())
 	case e.Answer == nil:
-		c.user([]Block{{Type: TextBlock, Text: e.Summary}})
+		c.user([]Block{{Type: TextBlock, Text: summaryText(e.Summary)}})
 	case e.Answer.StopReason.Completed():
 		c.assistant(e)
 	}
 }
 
-func (in *Input) blocks() []Block {
-	return append([]Block{{Type: TextBlock, Text: in.Text}}, in.Content...)
+func summaryText(summary string) string {
+	if strings.TrimSpace(summary) == "" {
+		return ""
+	}
+	return summaryHead + summary
+}
+
+func (e *heldEntry) inputBlocks() []Block {
+	return e.seen(append([]Block{{Type: TextBlock, Text: e.Input.Text}}, e.Input.Content...))
 }
 
 func (c *modelContext) user(blocks []Block) {
@@ -70,7 +80,7 @@ func (c *modelContext) user(blocks []Block) {
 	c.messages = append(c.messages, Message{Role: RoleUser, Content: blocks})
 }
 
-func (c *modelContext) assistant(e Entry) {
+func (c *modelContext) assistant(e heldEntry) {
 	m := e.Answer
 	blocks := presentable(m.Content, TextBlock, ThinkingBlock, CallBlock, ImageBlock)
 	if len(blocks) == 0 {
@@ -80,18 +90,18 @@ func (c *modelContext) assistant(e Entry) {
 	ordinal := 0
 	for _, b := range blocks {
 		if b.Type == CallBlock {
-			c.result(b, e.Results[ordinal])
+			c.result(e, b, e.Results[ordinal])
 			ordinal++
 		}
 	}
 }
 
-func (c *modelContext) result(call Block, out *ToolOutput) {
+func (c *modelContext) result(e heldEntry, call Block, out *ToolOutput) {
 	if out == nil {
 		stand := Interrupted(call.ID, noResult)
 		out = &stand
 	}
-	blocks := presentable(out.Content, TextBlock, ImageBlock)
+	blocks := presentable(e.output(out.Content), TextBlock, ImageBlock)
 	if len(blocks) == 0 {
 		blocks = []Block{{Type: TextBlock, Text: emptyOutput}}
 	}

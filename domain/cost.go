@@ -90,6 +90,19 @@ func (t Totals) Add(m Assistant) Totals {
 	return Totals{Usage: *t.Usage.Add(m.Usage), Costs: t.Costs.Add(m.Cost)}
 }
 
+// After returns t after one more event: an answer or a summary adds what it used.
+func (t Totals) After(e Event) (Totals, error) {
+	switch e.Kind {
+	case AssistantMessage:
+		m, err := ParseAssistant(e.Payload)
+		return t.Add(m), err
+	case Compaction:
+		c, err := ParseCompaction(e.Payload)
+		return Totals{Usage: *t.Usage.Add(c.Usage), Costs: t.Costs.Add(c.Cost)}, err
+	}
+	return t, nil
+}
+
 // Prices are what a million tokens cost. The zero value is no price at all. CacheRead and CacheWrite may be missing:
 // such tokens then cost what Input costs.
 type Prices struct {

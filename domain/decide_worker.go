@@ -226,7 +226,7 @@ func (c AppendCompaction) decide(v View) (Effects, error) {
 			return Effects{}, err
 		}
 	}
-	kept := said.kept
+	kept := said.compacted.FirstKept
 	if err := v.fence(c.Run, c.Token); err != nil {
 		return Effects{}, err
 	}

@@ -47,6 +47,22 @@ func (o ToolOutput) Payload(maxBytes int) (Payload, error) {
 	return checked(ToolResult, append(b, '}'), maxBytes)
 }
 
+// Payload returns the ledger form of c, with the errors of Assistant.Payload.
+func (c Compacted) Payload(maxBytes int) (Payload, error) {
+	b := append([]byte(nil), `{"summary":`...)
+	b = append(b, quoteJSON(c.Summary)...)
+	b = appendNumber(b, "firstKeptSeq", int64(c.FirstKept))
+	b = appendText(b, "provider", c.Provider)
+	b = appendText(b, "model", c.Model)
+	if c.Usage != nil {
+		b = append(append(b, `,"usage":`...), c.Usage.json()...)
+	}
+	if c.Cost != nil {
+		b = c.Cost.appendJSON(append(b, `,"cost":`...))
+	}
+	return checked(Compaction, append(b, '}'), maxBytes)
+}
+
 // Interrupted returns the stand-in result of a call that will never get a real one: it failed because of why.
 func Interrupted(call, why string) ToolOutput {
 	return ToolOutput{ToolCallID: call, Content: []Block{{Type: TextBlock, Text: why}}, IsError: true, Interrupted: true}

@@ -69,7 +69,7 @@ func (f *Fold) add(seq Seq, k Kind, said fact) {
 	case ToolResult:
 		f.OpenCalls--
 	case Compaction:
-		f.KeptSeq = said.kept
+		f.KeptSeq = said.compacted.FirstKept
 	case RunFinished:
 		f.addFinished(said.status)
 	}

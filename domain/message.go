@@ -143,6 +143,16 @@ type ToolOutput struct {
 	DurationMS  int64
 }
 
+// Compacted is the payload of a compaction: the summary of all that stood in the context before the event FirstKept.
+type Compacted struct {
+	Summary   string
+	FirstKept Seq
+	Provider  string // that wrote the summary
+	Model     string
+	Usage     *Usage // of its writing
+	Cost      *Cost  // likewise, nil when not known
+}
+
 // Input is the payload of a user.message.
 type Input struct {
 	Text      string

@@ -17,12 +17,11 @@ func CheckShape(k Kind, p Payload) error {
 
 // fact is what a payload says, parsed once. Which fields are set follows from the kind.
 type fact struct {
-	input   Input
-	answer  Assistant
-	output  ToolOutput
-	status  string // run.finished
-	summary string // compaction
-	kept    Seq    // compaction
+	input     Input
+	answer    Assistant
+	output    ToolOutput
+	status    string // run.finished
+	compacted Compacted
 }
 
 func parseFact(k Kind, p Payload) (f fact, err error) {
@@ -36,7 +35,7 @@ func parseFact(k Kind, p Payload) (f fact, err error) {
 	case RunFinished:
 		f.status, err = parseFinished(p)
 	case Compaction:
-		f.summary, f.kept, err = parseCompaction(p)
+		f.compacted, err = ParseCompaction(p)
 	case ExternalEvent:
 		_, err = parseExternal(p)
 	default:
@@ -125,17 +124,20 @@ func parseFinished(p Payload) (status string, err error) {
 	return status, r.err
 }
 
-func parseCompaction(p Payload) (summary string, firstKept Seq, err error) {
+// ParseCompaction reads the payload of a compaction.
+func ParseCompaction(p Payload) (Compacted, error) {
 	r := newReader(p)
 	if !r.o.has("summary") {
 		r.fail("summary", "is required")
 	}
-	summary = r.text("summary")
-	firstKept = Seq(r.count("firstKeptSeq"))
-	if firstKept == 0 {
+	c := Compacted{
+		Summary: r.text("summary"), FirstKept: Seq(r.count("firstKeptSeq")),
+		Provider: r.text("provider"), Model: r.text("model"), Usage: r.usage("usage"), Cost: r.cost("cost"),
+	}
+	if c.FirstKept == 0 {
 		r.fail("firstKeptSeq", "must be a positive integer")
 	}
-	return summary, firstKept, r.err
+	return c, r.err
 }
 
 func parseExternal(p Payload) (requestID string, err error) {

@@ -74,6 +74,10 @@ func (r *resumer) compare(tr *domain.Transcript) {
 	r.same(full.Entries(), tr.Entries(), "entries")
 	r.same(full.Held(), tr.Held(), "held")
 	r.same(full.Pending(), tr.Pending(), "pending")
+	r.same(full.Measured(), tr.Measured(), "measured")
+	for _, keep := range []int{0, 60, 1000} {
+		r.same(full.Cut(keep), tr.Cut(keep), "cut")
+	}
 	for _, claim := range append([]domain.Seq{0, full.Head()}, full.Unanswered...) {
 		for _, injected := range [][]domain.Seq{nil, full.Guides, full.Guides[:min(1, len(full.Guides))]} {
 			r.request(tr, full.Present(claim, injected))
@@ -83,6 +87,7 @@ func (r *resumer) compare(tr *domain.Transcript) {
 
 func (r *resumer) request(tr *domain.Transcript, p domain.Presented) {
 	r.same(r.full.Context(p), tr.Context(p), "context")
+	r.same(r.full.Tokens(p), tr.Tokens(p), "tokens")
 	want, wantAnswers := r.full.Selection(p)
 	got, answers := tr.Selection(p)
 	r.same(want, got, "selection")
@@ -169,40 +174,40 @@ func TestResume(t *testing.T) {
 			history(user, `{"text":"a"}`, answer, calls(seqs(1, 1), "c"), result, domaintest.Result("c", "x"),
 				answer, calls(seqs(1, 1), "d"), result, domaintest.Result("d", "y"), answer, text(seqs(1, 1), "A"),
 				domain.Compaction, domaintest.Compaction("sum", 4)),
-			0, nil, 4, "| user: \"sum\"\n| assistant: call d sh\n| tool d/: \"y\"\n| assistant: \"A\"",
+			0, nil, 4, summed("sum") + "\n| assistant: call d sh\n| tool d/: \"y\"\n| assistant: \"A\"",
 		},
 		"a cut at a failure": {
 			history(user, `{"text":"a"}`, answer, failed, finished, `{"status":"failed"}`, answer, text(seqs(1, 1), "A"),
 				domain.Compaction, domaintest.Compaction("sum", 2)),
-			0, nil, 3, "| user: \"sum\"\n| assistant: \"A\"",
+			0, nil, 3, summed("sum") + "\n| assistant: \"A\"",
 		},
 		"a late input, listed twice": {
 			history(user, `{"text":"a"}`, user, `{"text":"b"}`, answer, text(seqs(1, 1), "A"),
 				answer, calls(seqs(2, 2), "c"), result, domaintest.Result("c", "x"), answer, text(seqs(2, 2), "B"),
 				domain.Compaction, domaintest.Compaction("sum", 3)),
-			0, seqs(2, 2), 6, "| user: \"sum\"\n| assistant: \"A\"\n| user: \"b\"\n| assistant: call c sh\n| tool c/: \"x\"\n| assistant: \"B\"",
+			0, seqs(2, 2), 6, summed("sum") + "\n| assistant: \"A\"\n| user: \"b\"\n| assistant: call c sh\n| tool c/: \"x\"\n| assistant: \"B\"",
 		},
 		"a late input, retried": {
 			history(user, `{"text":"a"}`, user, `{"text":"b"}`, answer, text(seqs(1, 1), "A"), user, `{"text":"B","retryOf":2}`,
 				answer, text([]domain.Seq{2, 4}, "B"), domain.Compaction, domaintest.Compaction("sum", 3)),
-			0, seqs(2, 2), 4, "| user: \"sum\"\n| assistant: \"A\"\n| user: \"B\"\n| assistant: \"B\"",
+			0, seqs(2, 2), 4, summed("sum") + "\n| assistant: \"A\"\n| user: \"B\"\n| assistant: \"B\"",
 		},
 		"a turn that lost its inputs": {
 			history(user, `{"text":"a"}`, answer, calls(seqs(1, 1), "c"), result, domaintest.Result("c", "x"),
 				answer, failed, finished, `{"status":"failed"}`, answer, calls(nil, "d"), result, domaintest.Result("d", "y"),
 				domain.Compaction, domaintest.Compaction("sum", 4)),
-			0, nil, 4, "| user: \"sum\"\n| assistant: call d sh\n| tool d/: \"y\"",
+			0, nil, 4, summed("sum") + "\n| assistant: call d sh\n| tool d/: \"y\"",
 		},
 		"two compactions": {
 			history(user, `{"text":"a"}`, answer, text(seqs(1, 1), "A"), user, `{"text":"b"}`, user, `{"text":"c"}`,
 				answer, text(seqs(3, 3), "B"), domain.Compaction, domaintest.Compaction("one", 2), answer, text(seqs(4, 4), "C"),
 				domain.Compaction, domaintest.Compaction("two", 5)),
-			0, seqs(4, 4), 4, "| user: \"two\"\n| assistant: \"B\"\n| user: \"c\"\n| assistant: \"C\"",
+			0, seqs(4, 4), 4, summed("two") + "\n| assistant: \"B\"\n| user: \"c\"\n| assistant: \"C\"",
 		},
 		"before inputSeqs": {
 			history(user, `{"text":"a"}`, user, `{"text":"b"}`, finished, `{"status":"done"}`,
 				domain.Compaction, domaintest.Compaction("sum", 2), user, `{"text":"c"}`, answer, text(seqs(5, 5), "C")),
-			2, nil, 4, "| user: \"sum\", \"b\", \"c\"\n| assistant: \"C\"",
+			2, nil, 4, summed("sum") + ", \"b\", \"c\"\n| assistant: \"C\"",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -13,12 +13,15 @@ import (
 type Transcript struct {
 	Fold
 	head    Seq
-	entries []Entry
+	entries []heldEntry
 	waiting []waitingInput // inputs not placed yet, ascending
 	turn    map[Seq]*turnInput
 	rounds  int                  // assistant messages of the current turn that entries holds, failed ones too
 	calls   map[string]callPlace // open calls
 	held    int                  // events in entries
+
+	tokens   int // estimated, of entries
+	measured Measure
 
 	base    modelContext // what entries[:settled] say to a model; they change no more
 	settled int
@@ -32,6 +35,16 @@ type Entry struct {
 	Results []*ToolOutput // one per call of Answer, in call order; nil while open
 	Summary string
 }
+
+// heldEntry is an entry and how it is held.
+type heldEntry struct {
+	Entry
+	last  Seq  // of its events
+	bare  bool // models are not shown its images any more
+	brief bool // nor long outputs
+}
+
+func held(e Entry) heldEntry { return heldEntry{Entry: e, last: e.Seq} }
 
 type waitingInput struct {
 	seq Seq
@@ -82,9 +95,9 @@ func (t *Transcript) apply(seq Seq, k Kind, said fact) {
 	case AssistantMessage:
 		t.answer(seq, said.answer, legacy)
 	case ToolResult:
-		t.result(said.output)
+		t.result(seq, said.output)
 	case Compaction:
-		t.compact(said.summary)
+		t.compact(said.compacted.Summary)
 	case RunFinished:
 		if said.status != finishedFailed {
 			t.rounds = 0
@@ -101,12 +114,13 @@ func (t *Transcript) answer(seq Seq, m Assistant, legacy Seq) {
 		}
 	}
 	if m.StopReason.Completed() {
-		placed := t.take(append(t.waitingUpTo(legacy), m.InputSeqs...))
-		t.entries = append(t.entries, placed...)
-		t.held += len(placed)
+		t.add(t.take(append(t.waitingUpTo(legacy), m.InputSeqs...))...)
+		if m.Usage != nil && m.Usage.Input > 0 {
+			t.measured = Measure{Estimated: t.tokens, Counted: int(m.Usage.Input)}
+		}
 	}
 	at := len(t.entries)
-	entry := Entry{Seq: seq, Answer: &m}
+	entry := held(Entry{Seq: seq, Answer: &m})
 	if m.StopReason.Completed() {
 		ids := m.CallIDs()
 		entry.Results = make([]*ToolOutput, len(ids))
@@ -115,9 +129,17 @@ func (t *Transcript) answer(seq Seq, m Assistant, legacy Seq) {
 			t.calls[id] = callPlace{at, i}
 		}
 	}
-	t.entries = append(t.entries, entry)
-	t.held++
+	t.add(entry)
 	t.forget()
+}
+
+// add appends entries, each of one event.
+func (t *Transcript) add(entries ...heldEntry) {
+	t.entries = append(t.entries, entries...)
+	t.held += len(entries)
+	for i := range entries {
+		t.tokens += entries[i].tokens()
+	}
 }
 
 func (t *Transcript) waitingUpTo(seq Seq) []Seq {
@@ -132,32 +154,34 @@ func (t *Transcript) waitingUpTo(seq Seq) []Seq {
 
 // take removes the listed inputs from those that wait and returns them as entries. An input that a later one of them
 // names in retryOf is shown through that one alone.
-func (t *Transcript) take(listed []Seq) []Entry {
+func (t *Transcript) take(listed []Seq) []heldEntry {
 	entries := t.presented(listed)
 	t.waiting = slices.DeleteFunc(t.waiting, func(w waitingInput) bool { return slices.Contains(listed, w.seq) })
 	return entries
 }
 
-func (t *Transcript) presented(listed []Seq) []Entry {
-	var entries []Entry
+func (t *Transcript) presented(listed []Seq) []heldEntry {
+	var entries []heldEntry
 	var replaced []Seq
 	for i := range t.waiting {
 		if w := &t.waiting[i]; slices.Contains(listed, w.seq) {
 			in := w.in
-			entries = append(entries, Entry{Seq: w.seq, Input: &in})
+			entries = append(entries, held(Entry{Seq: w.seq, Input: &in}))
 			if in.RetryOf > 0 && in.RetryOf < w.seq {
 				replaced = append(replaced, in.RetryOf)
 			}
 		}
 	}
-	return slices.DeleteFunc(entries, func(e Entry) bool { return slices.Contains(replaced, e.Seq) })
+	return slices.DeleteFunc(entries, func(e heldEntry) bool { return slices.Contains(replaced, e.Seq) })
 }
 
-func (t *Transcript) result(out ToolOutput) {
+func (t *Transcript) result(seq Seq, out ToolOutput) {
 	if p, ok := t.calls[out.ToolCallID]; ok {
-		t.entries[p.entry].Results[p.ordinal] = &out
+		e := &t.entries[p.entry]
+		e.Results[p.ordinal], e.last = &out, seq
 		delete(t.calls, out.ToolCallID)
 		t.held++
+		t.tokens += e.outputTokens(&out)
 	}
 }
 
@@ -165,24 +189,38 @@ func (t *Transcript) result(out ToolOutput) {
 // earlier but first presented after a kept answer stays where it is: a question may not vanish from before its answer.
 // What was kept suffices to tell which those are (see Resumption).
 func (t *Transcript) compact(summary string) {
-	kept, answers, answered := []Entry{{Seq: t.KeptSeq, Summary: summary}}, 0, false
-	t.held = 1
-	for _, e := range t.entries {
-		if e.Seq < t.KeptSeq && !answered {
-			continue
-		}
-		kept = append(kept, e)
-		t.held += 1 + len(e.Results)
+	_, kept := t.split(t.KeptSeq)
+	t.entries, t.held, t.tokens = nil, 0, 0
+	t.measured = Measure{}
+	t.add(held(Entry{Seq: t.KeptSeq, Summary: summary}))
+	t.add(kept...)
+	answers := 0
+	for _, e := range kept {
+		t.held += len(e.Results)
 		if e.Answer != nil {
-			answers, answered = answers+1, answered || e.Answer.StopReason.Completed()
+			answers++
 		}
 	}
-	t.entries, t.rounds = kept, min(t.rounds, answers)
+	t.rounds = min(t.rounds, answers)
 	t.waiting = slices.DeleteFunc(t.waiting, func(w waitingInput) bool { // those that a watermark says are answered
 		return w.seq < t.KeptSeq && !slices.Contains(t.Unanswered, w.seq)
 	})
 	t.base, t.settled = modelContext{}, 0
 	clear(t.calls)
+}
+
+// split returns the entries that a compaction with this first kept event drops, and those that it keeps.
+func (t *Transcript) split(keptSeq Seq) (dropped, kept []heldEntry) {
+	answered := false
+	for _, e := range t.entries {
+		if e.Seq < keptSeq && !answered {
+			dropped = append(dropped, e)
+			continue
+		}
+		kept = append(kept, e)
+		answered = answered || e.Answer != nil && e.Answer.StopReason.Completed()
+	}
+	return dropped, kept
 }
 
 // forget drops what was remembered of inputs whose turn is over.
@@ -233,10 +271,18 @@ func (t *Transcript) Pending() []Block {
 
 // Entries returns the whole transcript for people: failed answers included, inputs that wait at the end.
 func (t *Transcript) Entries() []Entry {
-	all := slices.Clone(t.entries)
+	all := bareEntries(t.entries)
 	for _, w := range t.waiting {
 		in := w.in
 		all = append(all, Entry{Seq: w.seq, Input: &in})
 	}
 	return all
+}
+
+func bareEntries(held []heldEntry) []Entry {
+	entries := make([]Entry, len(held))
+	for i := range held {
+		entries[i] = held[i].Entry
+	}
+	return entries
 }

@@ -23,6 +23,11 @@ func transcript(t *testing.T, events []domain.Event) *domain.Transcript {
 	return tr
 }
 
+// summed is how a context begins with a summary.
+func summed(summary string) string {
+	return fmt.Sprintf("| user: %q", "Summary of the conversation before this point:\n\n"+summary)
+}
+
 // contextAfter is what a request after events presents, one line per message.
 func contextAfter(t *testing.T, events []domain.Event) string {
 	t.Helper()
@@ -104,7 +109,7 @@ func TestContextIsPresentable(t *testing.T) {
 		"a summary": {
 			history(user, `{"text":"a"}`, answer, domaintest.AssistantText(seqs(1, 1), "b"), user, `{"text":"c"}`,
 				domain.Compaction, domaintest.Compaction("sum", 2)),
-			"| user: \"sum\"\n| assistant: \"b\"\n| user: \"c\"",
+			summed("sum") + "\n| assistant: \"b\"\n| user: \"c\"",
 		},
 		"a blank summary": {
 			history(user, `{"text":"a"}`, answer, domaintest.AssistantText(seqs(1, 1), "b"),
@@ -114,19 +119,19 @@ func TestContextIsPresentable(t *testing.T) {
 		"a summary of everything": {
 			history(user, `{"text":"a"}`, answer, domaintest.AssistantText(seqs(1, 1), "b"),
 				finished, `{"status":"done"}`, domain.Compaction, domaintest.Compaction("sum", 3), user, `{"text":"c"}`),
-			`| user: "sum", "c"`,
+			summed("sum") + `, "c"`,
 		},
 		"a summary of a summary": {
 			history(user, `{"text":"a"}`, answer, domaintest.AssistantText(seqs(1, 1), "b"),
 				domain.Compaction, domaintest.Compaction("one", 2),
 				user, `{"text":"c"}`, answer, domaintest.AssistantText(seqs(4, 4), "d"),
 				domain.Compaction, domaintest.Compaction("two", 4)),
-			"| user: \"two\", \"c\"\n| assistant: \"d\"",
+			summed("two") + ", \"c\"\n| assistant: \"d\"",
 		},
 		"a question before the cut, presented after it": {
 			history(user, `{"text":"a"}`, user, `{"text":"b"}`, answer, domaintest.AssistantText(seqs(1, 1), "A"), answer,
 				domaintest.AssistantText(seqs(2, 2), "B"), domain.Compaction, domaintest.Compaction("sum", 3)),
-			"| user: \"sum\"\n| assistant: \"A\"\n| user: \"b\"\n| assistant: \"B\"",
+			summed("sum") + "\n| assistant: \"A\"\n| user: \"b\"\n| assistant: \"B\"",
 		},
 	} {
 		require.Equal(t, c.want, contextAfter(t, c.events), name)

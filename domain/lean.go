@@ -1,0 +1,139 @@
+package domain
+
+import (
+	"slices"
+	"strings"
+)
+
+// What stands in a context in place of what was left out of it.
+const (
+	oldImageLeftOut = "(an image was left out)"
+	outputLeftOut   = "\n(the rest of the output was left out)"
+)
+
+const briefBytes = 400 // what remains of the text of a long output
+
+// LeaveOutImages makes requests show a note in the place of the older half of the images that they still show, by size.
+// Those of the current turn's inputs, of inputs that wait and of results that await the model stay. It reports whether
+// any was left out. The ledger and people's view of it are as they were.
+func (t *Transcript) LeaveOutImages() bool {
+	return t.leaveOut((*heldEntry).imageBytes, func(e *heldEntry) { e.bare = true })
+}
+
+// LeaveOutOutputs makes requests show only the beginning of the older half of the long tool outputs that they still show
+// whole, by size. Results that await the model stay. It reports whether any was left out.
+func (t *Transcript) LeaveOutOutputs() bool {
+	return t.leaveOut((*heldEntry).outputBytes, func(e *heldEntry) { e.brief = true })
+}
+
+// leaveOut marks entries, the oldest first, until half of what can go by size is gone.
+func (t *Transcript) leaveOut(size func(*heldEntry) int, mark func(*heldEntry)) bool {
+	old, total := t.old(), 0
+	for _, e := range old {
+		total += size(e)
+	}
+	gone := 0
+	for _, e := range old {
+		n := size(e)
+		if n == 0 || 2*gone >= total {
+			continue
+		}
+		t.tokens -= e.tokens()
+		mark(e)
+		t.tokens += e.tokens()
+		gone += n
+	}
+	if gone > 0 {
+		t.base, t.settled = modelContext{}, 0
+	}
+	return gone > 0
+}
+
+// old are the entries that the model has answered: all but the current turn's inputs, and results that await it.
+func (t *Transcript) old() []*heldEntry {
+	var old []*heldEntry
+	awaited := t.Owed == OwedCalls
+	for i := range slices.Backward(t.entries) {
+		e := &t.entries[i]
+		if awaited && e.Answer != nil && e.Answer.StopReason.Completed() {
+			awaited = false
+			continue
+		}
+		if !slices.Contains(t.TurnInputs, e.Seq) {
+			old = append(old, e)
+		}
+	}
+	slices.Reverse(old)
+	return old
+}
+
+// imageBytes returns the size of the images that are shown.
+func (e *heldEntry) imageBytes() (n int) {
+	if e.bare {
+		return 0
+	}
+	count := func(blocks []Block) {
+		for _, b := range blocks {
+			if b.Type == ImageBlock {
+				n += len(b.Data)
+			}
+		}
+	}
+	if e.Input != nil {
+		count(e.Input.Content)
+	}
+	for _, out := range e.Results {
+		if out != nil {
+			count(out.Content)
+		}
+	}
+	return n
+}
+
+// outputBytes returns the size of the long outputs that are shown whole.
+func (e *heldEntry) outputBytes() (n int) {
+	if e.brief {
+		return 0
+	}
+	for _, out := range e.Results {
+		if out == nil {
+			continue
+		}
+		for _, b := range out.Content {
+			if isLong(b) {
+				n += len(b.Text)
+			}
+		}
+	}
+	return n
+}
+
+func isLong(b Block) bool { return b.Type == TextBlock && len(b.Text) > 2*briefBytes }
+
+// seen returns blocks of an input or an output as models are shown them, images apart whole.
+func (e *heldEntry) seen(blocks []Block) []Block {
+	if !e.bare {
+		return blocks
+	}
+	seen := slices.Clone(blocks)
+	for i := range seen {
+		if seen[i].Type == ImageBlock {
+			seen[i] = Block{Type: TextBlock, Text: oldImageLeftOut}
+		}
+	}
+	return seen
+}
+
+// output returns the blocks of a tool's output as models are shown them.
+func (e *heldEntry) output(blocks []Block) []Block {
+	if !e.brief {
+		return e.seen(blocks)
+	}
+	seen := slices.Clone(e.seen(blocks))
+	for i := range seen {
+		if isLong(seen[i]) {
+			seen[i].Text = strings.ToValidUTF8(seen[i].Text[:briefBytes], "") + outputLeftOut
+		}
+	}
+	return seen
+}
