@@ -24,6 +24,7 @@ import (
 	"github.com/keel-agent/keel/adapters/sse"
 	"github.com/keel-agent/keel/adapters/tools/builtin"
 	"github.com/keel-agent/keel/adapters/tools/workspace"
+	"github.com/keel-agent/keel/app/compaction"
 	"github.com/keel-agent/keel/app/models"
 	"github.com/keel-agent/keel/app/runner"
 	"github.com/keel-agent/keel/app/secrets"
@@ -305,7 +306,14 @@ func newWorkspace(c Config, lc fx.Lifecycle, log *zap.Logger) (ports.Tools, erro
 	return tools, nil
 }
 
-var runnerModule = fx.Module("runner", fx.Provide(newRunner))
+var runnerModule = fx.Module("runner", fx.Provide(newRunner, newCompactor))
+
+func newCompactor(c Config, p *runner.Providers) ports.Compactor {
+	return compaction.New(compaction.Config{
+		At: c.CompactAt, Keep: c.CompactKeep, Model: c.CompactModel,
+		Windows: new(compaction.Listed).Window, Resolve: p.Resolve,
+	})
+}
 
 type runnerDeps struct {
 	fx.In
@@ -320,6 +328,7 @@ type runnerDeps struct {
 	Models    *models.Catalogues
 	Vault     *secrets.Vault
 	Tools     []ports.Tools `group:"tools"`
+	Compactor ports.Compactor
 	Clock     ports.Clock
 	IDs       ports.IDs
 	Notifiers *fanout
@@ -336,7 +345,8 @@ func newRunner(d runnerDeps) (*runner.Runner, error) {
 	}
 	r := runner.New(runner.Deps{
 		Ledger: d.Ledger, Runs: d.Runs, Processes: d.Processes, Wakeups: d.Wakeups, Partials: d.Partials,
-		Providers: d.Providers, Models: d.Models, Credentials: credentials, Tools: d.Tools, Clock: d.Clock, IDs: d.IDs, Log: d.Log.Named("runner"),
+		Providers: d.Providers, Models: d.Models, Credentials: credentials, Tools: d.Tools,
+		Compactor: d.Compactor, Clock: d.Clock, IDs: d.IDs, Log: d.Log.Named("runner"),
 	}, runner.Config{
 		Address: d.Config.Listen, Workers: d.Config.Workers, LeaseTTL: d.Config.LeaseTTL, Heartbeat: d.Config.Heartbeat,
 		Budget: d.Config.Budget, MaxTurns: d.Config.MaxTurns, MaxBytes: d.Config.MaxPayload,

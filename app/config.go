@@ -55,6 +55,10 @@ type Config struct {
 	HTTPTools string // file that declares endpoints as tools
 	MCP       string // file that declares MCP servers
 
+	CompactAt    float64 // share of a model's window above which contexts are compacted; 0: only when they must be
+	CompactKeep  float64 // share of the window that a compaction keeps
+	CompactModel string  // that writes the summaries; each session's own when empty
+
 	LogLevel  string // debug, info, warn, error
 	LogFormat string // console or json
 }
@@ -153,6 +157,19 @@ func (c Config) validateBash() error {
 	return nil
 }
 
+func (c Config) validateCompaction() error {
+	within := func(share, most float64) bool { return share >= 0 && share <= most } // false for what is no number
+	switch {
+	case !within(c.CompactAt, 1):
+		return fmt.Errorf("--compact-at %g: want a share between 0 and 1", c.CompactAt)
+	case !within(c.CompactKeep, 0.9):
+		return fmt.Errorf("--compact-keep %g: want a share between 0 and 0.9", c.CompactKeep)
+	case c.CompactAt > 0 && c.CompactKeep >= c.CompactAt:
+		return fmt.Errorf("--compact-keep %g: must be less than --compact-at %g", c.CompactKeep, c.CompactAt)
+	}
+	return nil
+}
+
 // Validate returns an error that says what to change when c cannot work.
 func (c Config) Validate() error {
 	if _, _, err := net.SplitHostPort(c.Listen); err != nil {
@@ -172,6 +189,9 @@ func (c Config) Validate() error {
 	}
 	if c.LeaseTTL > 0 && c.Heartbeat > 0 && c.Heartbeat*2 > c.LeaseTTL {
 		return fmt.Errorf("--heartbeat %s: must be at most half of --lease-ttl %s", c.Heartbeat, c.LeaseTTL)
+	}
+	if err := c.validateCompaction(); err != nil {
+		return err
 	}
 	for _, n := range []struct {
 		flag  string

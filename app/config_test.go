@@ -1,6 +1,7 @@
 package app
 
 import (
+	"math"
 	"net"
 	"testing"
 
@@ -46,6 +47,21 @@ func TestDirectURL(t *testing.T) {
 		require.ErrorContains(t, Config{Listen: "127.0.0.1:1", Store: store, DirectURL: url}.Validate(), "--direct-url")
 	}
 	require.NoError(t, Config{Listen: "127.0.0.1:1", Store: pooled, DirectURL: direct}.Validate())
+}
+
+func TestSharesOfTheWindow(t *testing.T) {
+	valid := func(at, keep float64) error {
+		return Config{Listen: "127.0.0.1:1", Store: "memory:", CompactAt: at, CompactKeep: keep}.Validate()
+	}
+	for _, shares := range [][2]float64{{0.8, 0.2}, {0, 0.9}, {1, 0}, {0, 0}} {
+		require.NoError(t, valid(shares[0], shares[1]))
+	}
+	for _, at := range []float64{-0.1, 1.1, 80, math.NaN()} {
+		require.ErrorContains(t, valid(at, 0.2), "--compact-at")
+	}
+	for _, keep := range []float64{-0.1, 0.8, 0.95, math.NaN()} {
+		require.ErrorContains(t, valid(0.8, keep), "--compact-keep")
+	}
 }
 
 func TestBusIsForSeveralProcesses(t *testing.T) {

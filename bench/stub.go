@@ -8,6 +8,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/keel-agent/keel/adapters/bus"
+	"github.com/keel-agent/keel/app/compaction"
 	"github.com/keel-agent/keel/app/runner"
 	"github.com/keel-agent/keel/domain"
 	"github.com/keel-agent/keel/ports"
@@ -80,7 +81,11 @@ func (r *rig) startRunner(ctx context.Context, p ports.Provider, cfg runner.Conf
 	}
 	run := runner.New(runner.Deps{
 		Ledger: r.ledger, Runs: r.runs, Processes: r.processes, Wakeups: r.wakeups, Partials: new(bus.Partials),
-		Providers: providers, Tools: []ports.Tools{stubTools{}}, Clock: clock{}, IDs: ids{}, Log: zap.NewNop(),
+		Providers: providers, Tools: []ports.Tools{stubTools{}},
+		Compactor: compaction.New(compaction.Config{
+			At: 0.8, Windows: func(context.Context, ports.Provider, string) int { return 200_000 },
+		}),
+		Clock: clock{}, IDs: ids{}, Log: zap.NewNop(),
 	}, cfg)
 	if r.told != nil {
 		r.told.to.Store(run)

@@ -58,6 +58,7 @@ type Options struct {
 type Turn struct {
 	Selection string // the selection in force, a JSON object or ""
 	Call      int    // how many answers, failed ones included, the ledger holds for the input that brought Selection
+	Summary   bool   // what is asked for is a summary of the conversation, no answer in it
 }
 
 // Delta is one piece of an answer on its way. Exactly one of the pieces is set.

@@ -23,6 +23,7 @@ type Service interface {
 	SubmitInput(ctx context.Context, ref domain.SessionRef, input domain.Payload) (domain.Outcome, error)
 	AppendEvent(ctx context.Context, ref domain.SessionRef, envelope domain.Payload) (domain.Outcome, error)
 	EnsureRun(ctx context.Context, ref domain.SessionRef) (*domain.Run, error)
+	Compact(ctx context.Context, ref domain.SessionRef) (*domain.Run, error)
 	Cancel(ctx context.Context, ref domain.SessionRef, request domain.Payload) (*domain.Run, error)
 
 	Events(ctx context.Context, ref domain.SessionRef, after domain.Seq, limit int) (events []domain.Event, more bool, err error)

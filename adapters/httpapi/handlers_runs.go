@@ -1,16 +1,28 @@
 package httpapi
 
 import (
+	"context"
 	"net/http"
 
 	"github.com/keel-agent/keel/domain"
 )
 
 func (a *api) ensureRun(w http.ResponseWriter, r *http.Request, ref domain.SessionRef) error {
+	return a.ask(w, r, ref, a.Service.EnsureRun)
+}
+
+func (a *api) compact(w http.ResponseWriter, r *http.Request, ref domain.SessionRef) error {
+	return a.ask(w, r, ref, a.Service.Compact)
+}
+
+// ask asks for a run and answers with it. The request says nothing more.
+func (a *api) ask(
+	w http.ResponseWriter, r *http.Request, ref domain.SessionRef, ensure func(context.Context, domain.SessionRef) (*domain.Run, error),
+) error {
 	if _, err := a.readOptional(w, r); err != nil {
 		return err
 	}
-	run, err := a.Service.EnsureRun(r.Context(), ref)
+	run, err := ensure(r.Context(), ref)
 	if err != nil {
 		return err
 	}

@@ -23,6 +23,7 @@ func (a *api) routes() []route {
 		{"/v1/sessions/{id}/events/stream", methods{get: a.session(a.streamEvents)}},
 		{"/v1/sessions/{id}/messages", methods{get: a.session(a.listMessages)}},
 		{"/v1/sessions/{id}/run", methods{post: a.session(a.ensureRun)}},
+		{"/v1/sessions/{id}/compact", methods{post: a.session(a.compact)}},
 		{"/v1/sessions/{id}/runs", methods{get: a.session(a.listRuns)}},
 		{"/v1/sessions/{id}/cancel", methods{post: a.session(a.cancel)}},
 		{"/v1/settings/models", methods{get: a.tenant(a.getModels), put: a.tenant(a.putModels)}},

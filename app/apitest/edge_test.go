@@ -24,7 +24,7 @@ func TestForeignSessionsDoNotExist(t *testing.T) {
 		{"POST", "/input", `{"text":"x"}`}, {"POST", "/input", `{"requestId":"k","text":"mine"}`},
 		{"POST", "/events", `{"kind":"user.message","payload":{"text":"x"}}`},
 		{"GET", "/events", ""}, {"GET", "/events?after=99", ""}, {"GET", "/events/stream", ""}, {"GET", "/events/stream?after=99", ""},
-		{"GET", "/messages", ""}, {"POST", "/run", ""}, {"GET", "/runs", ""}, {"POST", "/cancel", ""}, {"POST", "/cancel", `{"runId":"x"}`},
+		{"GET", "/messages", ""}, {"POST", "/run", ""}, {"POST", "/compact", ""}, {"GET", "/runs", ""}, {"POST", "/cancel", ""}, {"POST", "/cancel", `{"runId":"x"}`},
 	} {
 		foreign := stranger.call(c.method, "/v1/sessions/Secret"+c.path, c.body)
 		missing := stranger.call(c.method, "/v1/sessions/Nothing"+c.path, c.body)

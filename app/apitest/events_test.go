@@ -148,6 +148,34 @@ func TestRunPages(t *testing.T) {
 	require.Equal(t, map[string]any{"input": 70.0, "output": 21.0}, usage)
 }
 
+// A compaction that is asked for is the work of a run of its own; what its summary used counts.
+func TestCompactNow(t *testing.T) {
+	r := newRig(t)
+	s := r.create("s")
+	w := r.worker("p")
+	for i, text := range []string{"one", "two"} {
+		r.input(s, text, text)
+		a := w.claim()
+		a.say(fmt.Sprint("g", i), "ho", domain.Seq(3*i+1))
+		a.settle(domain.Success)
+	}
+	asked := r.post(s+"/compact", "")
+	require.Equal(t, http.StatusAccepted, asked.status, asked.raw)
+	require.Equal(t, "pending", asked.text("run", "status"))
+	require.Equal(t, asked.body, r.post(s+"/compact", "{}").body, "idempotent")
+	a := w.claim()
+	before := r.get(s).at("usage", "input").(float64)
+	p, err := domain.Compacted{Summary: "so far", FirstKept: 4, Usage: &domain.Usage{Input: 100, Output: 7}}.Payload(0)
+	require.NoError(t, err)
+	a.do(domain.AppendCompaction{At: r.clock.Now(), Run: a.run, Token: a.token, Payload: p})
+	a.settle(domain.Success)
+	require.Equal(t, before+100, r.get(s).at("usage", "input"))
+	require.Equal(t, "summary", r.get(s + "/messages").items()[0]["role"])
+	require.Equal(t, "done", r.get(s + "/runs").items()[0]["status"])
+	r.post(s+"/close", "")
+	require.Equal(t, "session_closed", r.post(s+"/compact", "").code())
+}
+
 func TestRetryOfAFailedTurn(t *testing.T) {
 	r := newRig(t)
 	s := r.create("s")

@@ -102,7 +102,7 @@ func TestExternalSession(t *testing.T) {
 	r := newRig(t)
 	a := r.post("/v1/sessions", `{"id":"x","stateOwner":"external"}`)
 	require.Equal(t, "external", a.text("stateOwner"))
-	for _, path := range []string{"/input", "/run"} {
+	for _, path := range []string{"/input", "/run", "/compact"} {
 		a := r.post("/v1/sessions/x"+path, `{"text":"hi"}`)
 		require.Equal(t, http.StatusConflict, a.status)
 		require.Equal(t, "external_session", a.code())

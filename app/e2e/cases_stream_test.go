@@ -148,10 +148,10 @@ func TestK03ErrorsInsideStreams(t *testing.T) {
 		reason   string
 		fault    string
 	}{
-		"A": {overloaded, 2, "", "attempts_exhausted", "upstream at capacity"},
-		"B": {partial, 2, "First we open th", "attempts_exhausted", "Overloaded"},
-		"C": {bare, 1, "", "permanent_failure", "context too large"},
-		"D": {whole, 1, "", "permanent_failure", "no such model"},
+		"A": {overloaded, 2, "", "attempts_exhausted", "provider: upstream at capacity"},
+		"B": {partial, 2, "First we open th", "attempts_exhausted", "provider: Overloaded"},
+		"C": {bare, 1, "", "permanent_failure", "context_overflow: nothing more can leave the context: provider: context too large"},
+		"D": {whole, 1, "", "permanent_failure", "provider: no such model"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			again := make(chan struct{})
@@ -165,7 +165,7 @@ func TestK03ErrorsInsideStreams(t *testing.T) {
 			p.input(name, `{"text":"how?","requestId":"r"}`)
 			want := []string{"input how?"}
 			for range c.attempts {
-				want = append(want, strings.TrimSpace("[1] error: "+c.text), "failed error provider: "+c.fault+"…")
+				want = append(want, strings.TrimSpace("[1] error: "+c.text), "failed error "+c.fault+"…")
 			}
 			if c.attempts > 1 {
 				p.finished(name, 1)

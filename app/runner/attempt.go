@@ -28,9 +28,12 @@ type attempt struct {
 
 	t         *domain.Transcript // nil until the ledger was read
 	told      told
-	whole     bool         // t could be read; it is kept for the next attempt
-	compact   bool         // a compaction was asked for
-	presented []domain.Seq // guides injected by this attempt
+	whole     bool              // t could be read; it is kept for the next attempt
+	compact   bool              // a compaction was asked for
+	compacted bool              // there was one because a request was refused, and no answer since
+	unsummed  bool              // a compaction that nobody asked for failed; this attempt goes on without
+	again     *domain.Presented // what a request presented that is made again
+	presented []domain.Seq      // guides injected by this attempt
 	summary   domain.Summary
 	began     time.Time
 }
@@ -91,11 +94,7 @@ func (a *attempt) run() {
 		a.handBack()
 	default:
 		a.log.Warn("attempt failed", zap.Error(err))
-		v := verdict{result: domain.Failure, fault: err.Error()}
-		if errors.As(err, &permanent{}) {
-			v.result = domain.Permanent
-		}
-		a.settle(v)
+		a.settle(judge(err))
 	}
 }
 
@@ -152,24 +151,45 @@ func (a *attempt) play() (verdict, error) {
 		if err := a.look(); err != nil {
 			return verdict{}, err
 		}
-		if err := a.clearCompaction(); err != nil {
-			return verdict{}, err
-		}
-		p := a.t.Present(*a.claim.Run.ClaimSeq, a.presented)
-		if a.t.Idle(p) {
+		p := a.boundary()
+		if !a.compact && a.t.Idle(p) {
 			return verdict{result: domain.Success, stopReason: a.summary.StopReason}, nil
 		}
-		if a.summary.Turns >= a.r.cfg.MaxTurns {
+		if !a.compact && a.summary.Turns >= a.r.cfg.MaxTurns {
 			return verdict{result: domain.Success, stopReason: domain.StopTurnLimit}, nil
 		}
-		if p.Guide != 0 {
-			a.presented = append(a.presented, p.Guide)
+		req, err := a.prepare(p)
+		if err != nil {
+			a.inject(p)
+			return verdict{}, err
 		}
-		v, over, err := a.turn(p)
+		if looked, err := a.makeRoom(req); err != nil {
+			return verdict{}, err
+		} else if !looked {
+			continue
+		}
+		a.inject(p)
+		a.again = nil
+		v, over, err := a.turn(req)
 		if err != nil || over {
 			return v, err
 		}
 	}
+}
+
+// inject notes the guide of p, which this attempt answers for from now on.
+func (a *attempt) inject(p domain.Presented) {
+	if p.Guide != 0 {
+		a.presented = append(a.presented, p.Guide)
+	}
+}
+
+// boundary returns what the next request presents.
+func (a *attempt) boundary() domain.Presented {
+	if a.again != nil {
+		return *a.again
+	}
+	return a.t.Present(*a.claim.Run.ClaimSeq, a.presented)
 }
 
 // look makes sure that the attempt knows what happened up to this request boundary: new events, and whether a cancel
@@ -236,15 +256,6 @@ func (a *attempt) note(run *domain.Run) {
 	if run.CancelSeq != nil {
 		a.stop(errCancelRequested)
 	}
-}
-
-// clearCompaction answers a request for a compaction when nothing can be compacted.
-func (a *attempt) clearCompaction() error {
-	if !a.compact {
-		return nil
-	}
-	_, err := a.do(domain.AppendCompaction{At: a.r.Clock.Now(), Run: a.claim.Run.ID, Token: a.token})
-	return err
 }
 
 // do carries out a command of this attempt, however often the store has to be asked, until the lease is lost. It keeps

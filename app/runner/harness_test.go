@@ -31,7 +31,8 @@ type world struct {
 	partials *bus.Partials
 	provider *scripted
 	tools    *testTools
-	models   runner.Models // nil: none
+	models   runner.Models   // nil: none
+	compacts ports.Compactor // of processes that start; nil: none
 	ids      *counter
 	ref      domain.SessionRef
 
@@ -156,7 +157,7 @@ func (w *world) start(opts ...func(*runner.Config)) *node {
 	n := &node{w: w, line: l, Runner: runner.New(runner.Deps{
 		Ledger: l, Runs: lineRuns{l, w.store.Runs()}, Processes: lineProcesses{l, w.store.Processes()},
 		Wakeups: w.hub, Partials: w.partials, Providers: providers, Models: w.models, Tools: []ports.Tools{w.tools},
-		Clock: clock{}, IDs: w.ids, Log: log, Credentials: w.credentials.port(),
+		Compactor: w.compacts, Clock: clock{}, IDs: w.ids, Log: log, Credentials: w.credentials.port(),
 	}, cfg)}
 	w.join(n)
 	require.NoError(w.t, n.Start(context.Background()))
@@ -233,6 +234,10 @@ func describe(t *testing.T, e domain.Event) string {
 			s += " (interrupted)"
 		}
 		return s
+	case domain.Compaction:
+		c, err := domain.ParseCompaction(e.Payload)
+		require.NoError(t, err)
+		return fmt.Sprintf("compaction from %d: %s", c.FirstKept, c.Summary)
 	default:
 		var f struct {
 			Status, StopReason, Error string

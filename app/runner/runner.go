@@ -57,6 +57,7 @@ type Deps struct {
 	// Credentials are the tenants' own for providers. nil: they have none.
 	Credentials Credentials
 	Tools       []ports.Tools
+	Compactor   ports.Compactor // nil: nothing is compacted
 	Clock       ports.Clock
 	IDs         ports.IDs
 	Log         *zap.Logger

@@ -24,12 +24,8 @@ type request struct {
 	offered    map[string]offeredTool
 }
 
-// turn presents p to the provider, commits the answer and runs its tools. over is true when the turn ended with it.
-func (a *attempt) turn(p domain.Presented) (v verdict, over bool, err error) {
-	req, err := a.prepare(p)
-	if err != nil {
-		return verdict{}, false, err
-	}
+// turn makes a request, commits the answer and runs its tools. over is true when the turn ended with it.
+func (a *attempt) turn(req request) (v verdict, over bool, err error) {
 	if err := context.Cause(a.ctx); err != nil { // it may have ended while the ledger was read
 		return verdict{}, false, err
 	}
@@ -39,8 +35,11 @@ func (a *attempt) turn(p domain.Presented) (v verdict, over bool, err error) {
 		err = usable(reply)
 	}
 	if err != nil {
-		v, err := a.fail(req, reply, err)
-		return v, true, err
+		v, failure := a.fail(req, reply, err)
+		if failure != nil {
+			return v, true, failure
+		}
+		return a.relieve(req, err, v)
 	}
 	return a.accept(req, reply)
 }
@@ -164,15 +163,10 @@ func (a *attempt) fail(req request, reply ports.Reply, fault error) (verdict, er
 	if errors.Is(fault, errCancelRequested) {
 		return verdict{}, errCancelRequested
 	}
-	v := verdict{result: domain.Failure, stopReason: m.StopReason, fault: fault.Error()}
+	v := judge(fault)
+	v.stopReason = m.StopReason
 	if reply.StopReason == domain.StopLength {
 		v.stopReason = domain.StopLength
-	}
-	if pe, ok := errors.AsType[*ports.ProviderError](fault); ok {
-		v.retryAfter = pe.RetryAfter
-		if pe.Class != ports.Retryable || pe.RetryAfter > domain.MaxRetryAfter {
-			v.result = domain.Permanent
-		}
 	}
 	return v, nil
 }
@@ -244,6 +238,7 @@ func (a *attempt) accept(req request, reply ports.Reply) (verdict, bool, error) 
 	if err != nil {
 		return verdict{}, false, err
 	}
+	a.compacted = false
 	if calls == 0 {
 		return verdict{result: domain.Success, stopReason: m.StopReason}, true, nil
 	}

@@ -14,6 +14,13 @@ func (s *Service) EnsureRun(ctx context.Context, ref domain.SessionRef) (*domain
 	return out.Run, err
 }
 
+// Compact asks for a compaction and returns the run that will see to it, a new one when none is active. Asking again
+// before it was carried out changes nothing.
+func (s *Service) Compact(ctx context.Context, ref domain.SessionRef) (*domain.Run, error) {
+	out, err := s.ledger.Do(ctx, ref, domain.EnsureRun{At: s.now(), Compact: true, NewRun: s.ids.New()})
+	return out.Run, err
+}
+
 // Cancel asks a run to end as cancelled: the one that request names in runId, else the active one. It returns that run
 // as it is now, nil when there is none. Asking again changes nothing.
 func (s *Service) Cancel(ctx context.Context, ref domain.SessionRef, request domain.Payload) (*domain.Run, error) {

@@ -43,7 +43,7 @@ func (u *usageSums) put(ref domain.SessionRef, sum usageSum) {
 	u.sums[ref] = sum
 }
 
-// withUsage adds what the answers in the session's ledger used, failed ones included.
+// withUsage adds what the answers and summaries in the session's ledger used, failed answers included.
 func (s *Service) withUsage(ctx context.Context, out domain.Outcome) (domain.Outcome, domain.Totals, error) {
 	ref, head := out.Session.Ref, out.Session.HeadSeq
 	sum := s.usage.get(ref)
@@ -52,13 +52,8 @@ func (s *Service) withUsage(ctx context.Context, out domain.Outcome) (domain.Out
 	}
 	err := s.scan(ctx, ref, sum.upTo, head, func(e domain.Event) (bool, error) {
 		sum.upTo = e.Seq
-		if e.Kind != domain.AssistantMessage {
-			return true, nil
-		}
-		m, err := domain.ParseAssistant(e.Payload)
-		if err == nil {
-			sum.total = sum.total.Add(m)
-		}
+		var err error
+		sum.total, err = sum.total.After(e)
 		return true, err
 	})
 	if err != nil {

@@ -50,8 +50,13 @@ func (p *Provider) Models(context.Context) ([]ports.Model, error) {
 	return []ports.Model{{ID: Name}}, nil
 }
 
-// Generate plays the entry of the script in force that req.Turn.Call names, or echoes; see ports.Provider.
+// Generate plays the entry of the script in force that req.Turn.Call names, or echoes; see ports.Provider. A summary says
+// how long what it stands for was.
 func (p *Provider) Generate(ctx context.Context, req ports.ModelRequest, emit func(ports.Delta)) (ports.Reply, error) {
+	if req.Turn.Summary {
+		summary := fmt.Sprintf("(summary of %d bytes)", len(unanswered(req.Messages)))
+		return play(ctx, Turn{Text: summary, Stop: domain.StopEndTurn}, emit)
+	}
 	script, err := p.scriptFor(req.Turn.Selection)
 	if err != nil {
 		return ports.Reply{Model: Name}, &ports.ProviderError{Class: ports.Fatal, Code: "malformed_script", Message: err.Error(), Err: err}

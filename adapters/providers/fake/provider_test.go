@@ -171,3 +171,15 @@ func TestDelays(t *testing.T) {
 		require.Equal(t, []domain.Block{{Type: domain.ThinkingBlock, Thinking: "hm"}, {Type: domain.TextBlock, Text: "a "}}, reply.Content)
 	})
 }
+
+// A summary is no answer: no script has a say in it.
+func TestSummary(t *testing.T) {
+	p, err := fake.New(fake.Config{Script: []byte(`[{"text":"scripted"}]`)})
+	require.NoError(t, err)
+	reply, err := p.Generate(t.Context(), ports.ModelRequest{
+		Messages: []domain.Message{{Role: domain.RoleUser, Content: []domain.Block{{Type: domain.TextBlock, Text: "hello"}}}},
+		Turn:     ports.Turn{Summary: true},
+	}, func(ports.Delta) {})
+	require.NoError(t, err)
+	require.Equal(t, "(summary of 5 bytes)", reply.Content[0].Text)
+}

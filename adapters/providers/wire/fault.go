@@ -159,7 +159,7 @@ var overflowWords = [][]string{
 	{"context too large"}, {"context is too large"}, {"context length", "longer than"}, {"context length", "greater than"},
 	{"reduce the length of the messages"}, {"reduce the length of the prompt"}, {"too many tokens"}, {"maximum prompt length"},
 	{"token count", "exceeds the limit"}, {"maximum model length"}, {"exceeds", "max_model_len"}, {"max_new_tokens", "must be <="},
-	{"prompt too long"}, {"exceed", "context limit"},
+	{"prompt too long"}, {"exceed", "context limit"}, {"exceeded model token limit"}, {"too many input tokens"},
 }
 
 func overflows(words string) bool {

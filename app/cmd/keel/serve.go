@@ -48,6 +48,10 @@ type serveFlags struct {
 	HTTPTools string `name:"http-tools" help:"YAML file that declares HTTP endpoints as tools; see docs/TOOLS.md." type:"existingfile" env:"KEEL_HTTP_TOOLS" placeholder:"FILE"`
 	MCP       string `name:"mcp" help:"YAML file that declares MCP servers, whose tools sessions may use; see docs/TOOLS.md." type:"existingfile" env:"KEEL_MCP" placeholder:"FILE"`
 
+	CompactAt    float64 `help:"Share of the model's context window above which a conversation is compacted before the next request; 0 compacts only what a backend refuses or a client asks for." default:"0.8" env:"KEEL_COMPACT_AT"`
+	CompactKeep  float64 `help:"Share of the window that a compaction keeps word for word." default:"0.2" env:"KEEL_COMPACT_KEEP"`
+	CompactModel string  `help:"Model that writes the summaries; the session's own when empty." env:"KEEL_COMPACT_MODEL"`
+
 	LogLevel  string `help:"debug, info, warn or error." enum:"debug,info,warn,error" default:"info" env:"KEEL_LOG_LEVEL"`
 	LogFormat string `help:"console or json." enum:"console,json" default:"console" env:"KEEL_LOG_FORMAT"`
 }
@@ -61,6 +65,7 @@ func (f serveFlags) config() (app.Config, error) {
 		LeaseTTL: f.LeaseTTL, Heartbeat: f.Heartbeat, DrainGrace: f.DrainGrace, IdleLimit: f.IdleLimit,
 		Workspace: f.Workspace, Bash: f.Bash, BashNetwork: f.BashNetwork,
 		HTTPTools: f.HTTPTools, MCP: f.MCP,
+		CompactAt: f.CompactAt, CompactKeep: f.CompactKeep, CompactModel: f.CompactModel,
 		LogLevel: f.LogLevel, LogFormat: f.LogFormat,
 	}
 	return c, c.Validate()

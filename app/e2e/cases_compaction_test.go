@@ -1,0 +1,170 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/keel-agent/keel/adapters/providers/openai/openaitest"
+)
+
+// long is an answer of a thousand tokens or so that begins with name.
+func long(name string) string { return name + " " + strings.Repeat("word ", 800) }
+
+// uncounted is an answer of a backend that counts no tokens.
+func uncounted(text string) openaitest.Response {
+	return openaitest.Stream(openaitest.Text(text), openaitest.Finish("stop"))
+}
+
+// summarised returns the summaries of a ledger and the seqs from which it was kept.
+func summarised(t *testing.T, events []event) (texts []string, kept []int64) {
+	t.Helper()
+	for _, e := range events {
+		if e.Kind == "compaction" {
+			var c struct {
+				Summary      string
+				FirstKeptSeq int64
+			}
+			require.NoError(t, json.Unmarshal(e.Payload, &c))
+			texts, kept = append(texts, c.Summary), append(kept, c.FirstKeptSeq)
+		}
+	}
+	return texts, kept
+}
+
+// heads are the messages of a request, the system's apart, each by its beginning.
+func heads(messages []wireMessage) []string {
+	lines := shown(messages)
+	for i, l := range lines {
+		l = strings.ReplaceAll(l, "\n", " ")
+		lines[i] = strings.TrimSpace(l[:min(len(l), 70)])
+	}
+	return lines
+}
+
+const summaryHead = "user: Summary of the conversation before this point:  "
+
+// A session is compacted because its context nears the window, by a backend's refusal after a restart, and because a
+// client asks; each request is well formed, each summary is written from the one before, and the ledger verifies.
+func TestCompactions(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []string{"sqlite", "postgres"} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			store := newStore(t, kind)
+			b := openaitest.Start(t)
+			b.SetModels(`{"data":[{"id":"other","context_length":100},{"id":"test-model","context_length":6000}]}`)
+			env := []string{"OPENAI_BASE_URL=" + b.URL(), "OPENAI_MODEL=test-model"}
+			p := serve(t, store, env, "--provider", "openai")
+			p.create(`{"id":"s1","tools":["calculator"]}`)
+			runs := 0
+			turn := func(text string, answers ...openaitest.Response) {
+				b.Push(answers...)
+				p.input("s1", fmt.Sprintf(`{"text":%q}`, text))
+				runs++
+				p.finished("s1", runs)
+				require.Zero(t, b.Pending())
+			}
+			adding := openaitest.Stream(openaitest.CallHead(0, "c1", "calculator"), openaitest.CallArguments(0, `{"expression":"1+1"}`), openaitest.Finish("tool_calls"))
+			turn("one", uncounted(long("A1")))
+			turn("two", adding, uncounted(long("A2")))
+			turn("three", uncounted(long("A3")))
+			turn("four", uncounted(long("A4")))
+			turn("five", uncounted(long("A5")))
+			turn("more", uncounted("S1"), uncounted("A6"))
+			texts, first := summarised(t, p.events("s1"))
+			require.Equal(t, []string{"S1"}, texts)
+			requests := strictAll(t, b, 2)
+			require.Contains(t, *requests[0][1].Content, "[Call of calculator]\n{\"expression\":\"1+1\"}\n\n[Result of calculator]\n2")
+			require.NotContains(t, *requests[0][1].Content, "earlier_summary")
+			require.Equal(t, []string{summaryHead + "S1  five", strings.TrimSpace(("assistant: " + long("A5"))[:70]), "user: more"}, heads(requests[1]))
+
+			p.stop()
+			p = serve(t, store, env, "--provider", "openai") // it begins at the cut
+			turn("again", openaitest.Error(http.StatusBadRequest, openaitest.Fault("This model's maximum context length is 6000 tokens.", "")), uncounted("S2"), uncounted("A7"))
+			texts, kept := summarised(t, p.events("s1"))
+			require.Equal(t, "S2", texts[1])
+			require.Greater(t, kept[1], first[0])
+			requests = strictAll(t, b, 3)
+			require.Contains(t, *requests[1][1].Content, "<earlier_summary>\nS1\n")
+			require.Equal(t, []string{summaryHead + "S2  more", "assistant: A6", "user: again"}, heads(requests[2]))
+			require.Equal(t, []string{"user.message", "assistant.message", "compaction", "assistant.message", "run.finished"}, kinds(p.events("s1"))[len(p.events("s1"))-5:])
+
+			turn("six", uncounted(long("A8")))
+			turn("seven", uncounted("A9"))
+			b.Push(uncounted("S3"))
+			asked := p.call("POST", "/v1/sessions/s1/compact", "")
+			require.Equal(t, http.StatusAccepted, asked.status, asked.body)
+			require.NotEqual(t, "<nil>", asked.field(t, "run", "id"))
+			p.rested("s1")
+			texts, _ = summarised(t, p.events("s1"))
+			require.Equal(t, []string{"S2", "S3"}, texts[1:])
+
+			p.stop()
+			code, out, errs := command(t, "verify", "--store", store)
+			require.Zero(t, code, out+errs)
+			p = serve(t, store, env, "--provider", "openai")
+			runs++
+			turn("eight", uncounted("A10"))
+			require.Equal(t, summaryHead+"S3", strings.SplitAfter(heads(strictAll(t, b, 1)[0])[0], "S3")[0])
+			messages := p.call("GET", "/v1/sessions/s1/messages", "").body
+			require.Contains(t, messages, `"role":"summary","content":[{"type":"text","text":"S3"}]`)
+		})
+	}
+}
+
+// Handed case K33, 2 and 3: each way in which backends say that a context is too long is answered by one compaction; a
+// rate limit by none.
+func TestK33RefusalsOfBackends(t *testing.T) {
+	t.Parallel()
+	refusals := map[string]struct {
+		answer  openaitest.Response
+		compact bool
+	}{
+		"maximum":    {openaitest.Error(400, openaitest.Fault("This model's maximum context length is 131072 tokens", "")), true},
+		"prompt":     {openaitest.Error(400, `{"error":{"type":"invalid_request_error","message":"prompt is too long: 210000 tokens > 200000 maximum"}}`), true},
+		"code":       {openaitest.Error(400, openaitest.Fault("no", "context_length_exceeded")), true},
+		"count":      {openaitest.Error(400, `[{"error":{"code":400,"message":"The input token count (9) exceeds the maximum","status":"INVALID_ARGUMENT"}}]`), true},
+		"bytes":      {openaitest.Error(413, "<html>413 Request Entity Too Large</html>"), true},
+		"in stream":  {openaitest.Events(`{"error":{"message":"prompt is too long","code":400}}`), true},
+		"rate limit": {openaitest.Error(429, `{"error":{"message":"Rate limit: too many tokens, the maximum context length","type":"tokens"}}`), false},
+	}
+	b := openaitest.Start(t)
+	p := serve(t, newStore(t, "sqlite"), []string{"OPENAI_BASE_URL=" + b.URL(), "OPENAI_MODEL=test-model"}, "--provider", "openai")
+	for name, c := range refusals {
+		t.Run(name, func(t *testing.T) {
+			id := escaped(name)
+			p.create(fmt.Sprintf(`{"id":%q}`, name))
+			b.Push(answered(long("A1")), answered(long("A2")))
+			for i, text := range []string{"one", "two"} {
+				p.input(id, fmt.Sprintf(`{"text":%q}`, text))
+				p.finished(id, i+1)
+			}
+			before := len(b.Requests())
+			b.Push(c.answer)
+			if c.compact {
+				b.Push(answered("S"))
+			}
+			b.Push(answered("A3"))
+			p.input(id, `{"text":"three"}`)
+			events := p.rested(id)
+			require.Zero(t, b.Pending())
+			texts, _ := summarised(t, events)
+			if !c.compact {
+				require.Empty(t, texts)
+				require.Equal(t, strict(t, b.Requests()[before]), strict(t, b.Requests()[before+1]), "the same is asked again")
+				return
+			}
+			require.Equal(t, []string{"S"}, texts)
+			require.Equal(t, 3, count(events, "run.finished"), "one attempt each")
+			require.Equal(t, []int64{7}, last(events, "assistant.message", t).InputSeqs)
+			retried := strict(t, b.Requests()[before+2])
+			require.True(t, strings.HasSuffix(*retried[len(retried)-1].Content, "three"))
+			require.LessOrEqual(t, len(retried), 3)
+		})
+	}
+}

@@ -1,0 +1,502 @@
+package runner_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/keel-agent/keel/app/compaction"
+	"github.com/keel-agent/keel/domain"
+	"github.com/keel-agent/keel/ports"
+)
+
+// thousand is a text of a thousand tokens.
+var thousand = strings.Repeat("word ", 800)
+
+// compacting is play with a window of that many tokens for every model, compactions above a share of it, and n turns that took about a thousand each.
+func compacting(t *testing.T, window int, at float64, n int, f func(w *world, p *node)) {
+	t.Helper()
+	play(t, func(w *world) {
+		w.compacts = compaction.New(compaction.Config{
+			At: at, Keep: 0.2, Windows: func(context.Context, ports.Provider, string) int { return window },
+		})
+		w.script(text(thousand))
+		p := w.start()
+		for i := range n {
+			w.say(fmt.Sprint("turn ", i))
+			w.settled()
+		}
+		w.provider.mu.Lock()
+		w.provider.requests = nil
+		w.provider.mu.Unlock()
+		f(w, p)
+	})
+}
+
+// since is the ledger after seq in one line per event.
+func (w *world) since(seq domain.Seq) []string {
+	w.t.Helper()
+	return strings.Split(strings.ReplaceAll(w.text(), strings.TrimSpace(thousand), "…"), "\n")[seq:]
+}
+
+// summaries is how many summaries were asked for.
+func (s *scripted) summaries() (n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, r := range s.requests {
+		if r.Turn.Summary {
+			n++
+		}
+	}
+	return n
+}
+
+// texts is what a request presents, shortened, one line per message.
+func texts(req ports.ModelRequest) (lines []string) {
+	for _, m := range req.Messages {
+		var parts []string
+		for _, b := range m.Content {
+			parts = append(parts, strings.ReplaceAll(string(b.Type)[:1]+":"+b.Text[:min(len(b.Text), 60)], "\n", " "))
+		}
+		lines = append(lines, string(m.Role)+" "+strings.Join(parts, " | "))
+	}
+	return lines
+}
+
+const head = "t:Summary of the conversation before this point:  "
+
+// Handed case K33, 1: what arrives while the summary is written, by the rules of its delivery.
+func TestK33InputDuringCompaction(t *testing.T) {
+	compacting(t, 4000, 0.8, 4, func(w *world, p *node) {
+		w.script(slowly(20*time.Second, text("S")), text("both"), text("q1's"))
+		w.say("go")
+		time.Sleep(5 * time.Second)
+		q := w.say("q1")
+		require.EqualValues(t, 14, q.Event.Seq, "it is in the ledger at once")
+		time.Sleep(5 * time.Second)
+		require.EqualValues(t, 15, w.guide("g1").Event.Seq)
+		w.settled()
+		require.Equal(t, []string{
+			"user queue go", "user queue q1", "user guide g1", "compaction from 13: S", "assistant [13 15] end_turn: both",
+			"finished done turns=1 end_turn", "assistant [14] end_turn: q1's", "finished done turns=1 end_turn",
+		}, numberless(w.since(12)))
+		require.Equal(t, []string{"user " + head + "S | t:go | t:g1"}, texts(w.provider.requests[1]))
+		require.Equal(t, []string{"user " + head + "S | t:go | t:g1", "assistant t:both", "user t:q1"}, texts(w.provider.requests[2]))
+		p.drain(time.Second)
+	})
+}
+
+func numberless(lines []string) []string {
+	for i, l := range lines {
+		_, lines[i], _ = strings.Cut(l, " ")
+	}
+	return lines
+}
+
+// Handed case K33, 1, with a cancel: nothing is committed of the summary, and all that arrived waits for a later input.
+func TestK33CancelDuringCompaction(t *testing.T) {
+	compacting(t, 4000, 0.8, 4, func(w *world, p *node) {
+		w.script(slowly(20*time.Second, text("S")), slowly(time.Second, text("S2")), text("all"))
+		w.say("go")
+		time.Sleep(5 * time.Second)
+		w.say("q1")
+		time.Sleep(5 * time.Second)
+		w.guide("g1")
+		time.Sleep(5 * time.Second)
+		began := time.Now()
+		w.cancel()
+		w.settled()
+		require.Less(t, time.Since(began), time.Second)
+		require.Equal(t, []string{"user queue go", "user queue q1", "user guide g1", "finished cancelled turns=0 aborted"}, numberless(w.since(12)))
+		s, _, err := w.store.Sessions().Get(context.Background(), w.ref)
+		require.NoError(t, err)
+		require.Equal(t, []domain.Seq{13, 14, 15}, s.Unanswered)
+		w.say("later")
+		w.settled()
+		require.Equal(t, []string{"user queue later", "compaction from 13: S2", "assistant [13 14 15 17] end_turn: all", "finished done turns=1 end_turn"},
+			numberless(w.since(16)))
+		require.Equal(t, []string{"user " + head + "S2 | t:go | t:q1 | t:g1 | t:later"}, texts(w.provider.requests[2]))
+		p.drain(time.Second)
+	})
+}
+
+// Handed case K33, 2: a context that the backend refuses is compacted once and presented again with the same inputs, in
+// the same attempt, whatever arrived meanwhile.
+func TestK33OverflowCompactsOnce(t *testing.T) {
+	for name, refusal := range map[string]answer{
+		"overflow":                     fault(ports.Overflow, 0),
+		"too many bytes":               fault(ports.TooLarge, 0),
+		"an error beyond the estimate": invalid(400),
+	} {
+		t.Run(name, func(t *testing.T) {
+			compacting(t, 2900, 0, 2, func(w *world, p *node) {
+				w.script(slowly(time.Second, refusal), slowly(20*time.Second, text("S")), text("ok"), text("g1's"))
+				w.say("go", fmt.Sprintf(`"content":[{"type":"text","text":%q}]`, thousand))
+				time.Sleep(5 * time.Second)
+				w.guide("g1")
+				w.settled()
+				require.Equal(t, []string{
+					"assistant [7] error:", "user guide g1", "compaction from 7: S", "assistant [7] end_turn: ok", "finished done turns=2 end_turn",
+					"assistant [9] end_turn: g1's", "finished done turns=1 end_turn",
+				}, numberless(w.since(7)))
+				require.Equal(t, "user t:go | t:"+thousand[:60], texts(w.provider.requests[0])[4])
+				require.Equal(t, []string{"user " + head + "S | t:go | t:" + thousand[:60]}, texts(w.provider.requests[2]))
+				require.Equal(t, 1, w.provider.summaries())
+				require.EqualValues(t, 4, w.ledger()[len(w.ledger())-1].Epoch, "one claim for the turn, one for the guide")
+				p.drain(time.Second)
+			})
+		})
+	}
+}
+
+// An answer is progress: a refusal after it may be followed by another compaction.
+func TestOverflowAfterAnAnswerCompactsAgain(t *testing.T) {
+	compacting(t, 20_000, 0, 7, func(w *world, p *node) {
+		w.script(fault(ports.Overflow, 0), text("S1"), calls("safe"), fault(ports.Overflow, 0), text("S2"), text("ok"))
+		w.say("go")
+		w.settled()
+		require.Equal(t, []string{
+			"user queue go", "assistant [22] error:", "compaction from 19: S1", "assistant [22] tool_use: safe{}", "result safe {}",
+			"assistant [22] error:", "compaction from 22: S2", "assistant [22] end_turn: ok", "finished done turns=4 end_turn",
+		}, numberless(w.since(21)))
+		require.Equal(t, []string{"user " + head + "S2 | t:go", "assistant t:", "tool t:safe {}"}, texts(w.provider.requests[5]))
+		p.drain(time.Second)
+	})
+}
+
+// invalid is a refusal that no pattern recognises.
+func invalid(status int) answer {
+	return func(context.Context, ports.ModelRequest, func(ports.Delta)) (ports.Reply, error) {
+		return ports.Reply{}, &ports.ProviderError{Class: ports.Fatal, Status: status, Message: "das ist zu viel"}
+	}
+}
+
+// Handed case K33, 2: when that does not help, or there is nothing to compact, the run fails for good and says why.
+func TestK33OverflowWithoutProgress(t *testing.T) {
+	for name, c := range map[string]struct {
+		turns, requests int
+		refusal         answer
+		code            string
+	}{
+		"after a compaction":   {7, 3, fault(ports.Overflow, 0), "context_overflow: "},
+		"nothing to compact":   {0, 1, fault(ports.Overflow, 0), "context_overflow: "},
+		"bytes, likewise":      {0, 1, fault(ports.TooLarge, 0), "request_too_large: "},
+		"invalid, and small":   {2, 1, invalid(400), "provider: das ist zu viel"},
+		"forbidden, and large": {2, 1, invalid(403), "provider: das ist zu viel"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			window := 2000
+			if name == "invalid, and small" || name == "after a compaction" {
+				window = 20_000 // a second compaction would find something to summarise
+			}
+			compacting(t, window, 0, 0, func(w *world, p *node) {
+				w.script(text(thousand))
+				for i := range c.turns {
+					w.say(fmt.Sprint("turn ", i))
+					w.settled()
+				}
+				w.provider.requests = nil
+				w.script(func(ctx context.Context, req ports.ModelRequest, emit func(ports.Delta)) (ports.Reply, error) {
+					if req.Turn.Summary {
+						return text("S")(ctx, req, emit)
+					}
+					return c.refusal(ctx, req, emit)
+				})
+				w.say("go")
+				w.settled()
+				run := w.runs()[0]
+				require.Equal(t, domain.StatusFailed, run.Status)
+				require.Equal(t, domain.ReasonPermanent, run.Reason)
+				require.True(t, strings.HasPrefix(run.Error, c.code), run.Error)
+				require.Len(t, w.provider.requests, c.requests)
+				p.drain(time.Second)
+			})
+		})
+	}
+}
+
+// Handed case K33, 3: a rate limit compacts nothing, whatever its words.
+func TestK33RateLimitIsNoOverflow(t *testing.T) {
+	compacting(t, 4000, 0.8, 3, func(w *world, p *node) {
+		w.script(func(context.Context, ports.ModelRequest, func(ports.Delta)) (ports.Reply, error) {
+			return ports.Reply{}, &ports.ProviderError{Class: ports.Retryable, Status: 429, Message: "limit of tokens per minute: the maximum context length"}
+		}, text("ok"))
+		w.say("go")
+		w.settled()
+		require.Zero(t, w.provider.summaries())
+		require.Contains(t, w.text(), "end_turn: ok")
+		p.drain(time.Second)
+	})
+}
+
+// Handed case K33, 2: a backend that counts more than its window and answers all the same is compacted for now and then,
+// not at each request.
+func TestK33UsageBeyondTheWindow(t *testing.T) {
+	compacting(t, 20_000, 0.8, 0, func(w *world, p *node) {
+		w.script(func(ctx context.Context, req ports.ModelRequest, emit func(ports.Delta)) (ports.Reply, error) {
+			if req.Turn.Summary {
+				return text("S")(ctx, req, emit)
+			}
+			r, err := text(thousand)(ctx, req, emit)
+			r.Usage = &domain.Usage{Input: 1_000_000, Output: 1}
+			return r, err
+		})
+		for i := range 40 {
+			w.say(fmt.Sprint("turn ", i))
+			w.settled()
+		}
+		require.Equal(t, 40, strings.Count(w.text(), "finished done"))
+		n := w.provider.summaries()
+		require.Greater(t, n, 2, "it counts for something")
+		require.Less(t, n, 15)
+		p.drain(time.Second)
+	})
+}
+
+// What the backend counts sets the estimate right: here a request has twice the tokens that we think.
+func TestCountsSetTheEstimateRight(t *testing.T) {
+	compacting(t, 8000, 0.8, 3, func(w *world, p *node) {
+		w.script(func(context.Context, ports.ModelRequest, func(ports.Delta)) (ports.Reply, error) {
+			return ports.Reply{Content: []domain.Block{{Type: domain.TextBlock, Text: thousand}}, StopReason: domain.StopEndTurn,
+				Usage: &domain.Usage{Input: 6100}}, nil
+		}, text("S"), text("ok"))
+		w.say("counted")
+		w.settled()
+		require.Zero(t, w.provider.summaries())
+		w.say("go") // some 4,100 tokens as we count
+		w.settled()
+		require.Equal(t, 1, w.provider.summaries())
+		p.drain(time.Second)
+	})
+}
+
+// A compaction that is asked for happens though nothing else is to be done, once, and never when there is nothing to
+// compact.
+func TestCompactionAskedFor(t *testing.T) {
+	compacting(t, 100_000, 0.8, 3, func(w *world, p *node) {
+		ask := func() {
+			w.do(domain.EnsureRun{At: time.Now(), Compact: true, NewRun: w.ids.New()})
+			w.settled()
+		}
+		w.script(counting(text("S"), domain.Usage{Input: 700, Output: 1}), text("next"))
+		p.line.lose = once[domain.AppendCompaction]()
+		ask()
+		require.Equal(t, []string{"compaction from 7: S", "finished done turns=0"}, numberless(w.since(9)))
+		c, err := domain.ParseCompaction(w.ledger()[9].Payload)
+		require.NoError(t, err)
+		require.Equal(t, domain.Compacted{Summary: "S", FirstKept: 7, Provider: "scripted", Usage: &domain.Usage{Input: 700, Output: 1}}, c)
+		require.Contains(t, w.ledger()[10].Payload.String(), `"tokens":{"input":700,"output":1}`)
+		require.False(t, w.runs()[0].Compact)
+		ask()
+		require.Equal(t, []string{"finished done turns=0"}, numberless(w.since(11)), "one turn is left")
+		require.Equal(t, 1, w.provider.summaries())
+		w.say("next")
+		w.settled()
+		require.Equal(t, []string{"user " + head + "S | t:turn 2", "assistant t:" + thousand[:60], "user t:next"}, texts(w.provider.requests[1]))
+		p.drain(time.Second)
+	})
+}
+
+// once loses the reply to the first command of a kind.
+func once[C domain.Command]() func(domain.Command) bool {
+	lost := false
+	return func(c domain.Command) bool {
+		_, is := c.(C)
+		is, lost = is && !lost, lost || is
+		return is
+	}
+}
+
+// The catalogue's window decides, and its prices say what a summary cost.
+func TestCatalogueDrivesCompaction(t *testing.T) {
+	compacting(t, 1_000_000, 0.8, 0, func(w *world, p *node) {
+		w.offers(`{"models":[{"id":"deep","model":"backend-name","contextWindow":4000,"prices":{"currency":"USD","input":"10","output":"0"}}],
+			"defaults":{"model":"deep"}}`)
+		p.drain(time.Second)
+		p = w.start()
+		for i := range 4 {
+			w.say(fmt.Sprint("turn ", i))
+			w.settled()
+		}
+		w.script(counting(text("S"), domain.Usage{Input: 100_000}), text("ok"))
+		w.provider.requests = nil
+		w.say("go")
+		w.settled()
+		require.Equal(t, []string{"user queue go", "compaction from 13: S", "assistant [13] end_turn: ok", "finished done turns=1 end_turn"},
+			numberless(w.since(12)))
+		require.Equal(t, []string{"compaction 1 USD", "run.finished 1 USD"}, costs(t, w.ledger()[12:]))
+		p.drain(time.Second)
+	})
+}
+
+// A drain in the middle of a summary hands the run back, the end of a lease leaves it to another process; that one writes
+// the summary, and only one is committed.
+func TestSummaryUnderAnotherOwner(t *testing.T) {
+	for name, leave := range map[string]func(*node){
+		"drain":      func(p *node) { p.drain(time.Second) },
+		"lost lease": func(p *node) { p.line.setCut(true) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			compacting(t, 4000, 0.8, 4, func(w *world, p *node) {
+				w.script(slowly(10*time.Minute, text("first")), text("second"), text("ok"))
+				w.say("go")
+				time.Sleep(5 * time.Second)
+				other := w.start()
+				leave(p)
+				w.settled()
+				require.Equal(t, []string{"user queue go", "compaction from 13: second", "assistant [13] end_turn: ok", "finished done turns=1 end_turn"},
+					numberless(w.since(12)))
+				p.line.setCut(false)
+				time.Sleep(20 * time.Minute)
+				require.Len(t, w.ledger(), 16)
+				other.drain(time.Second)
+			})
+		})
+	}
+}
+
+// A backend that makes a fault of its own of the end of a request does not make a failure of a drain.
+func TestDrainDuringSummaryIsNoFault(t *testing.T) {
+	compacting(t, 100_000, 0.8, 3, func(w *world, p *node) {
+		w.script(func(ctx context.Context, _ ports.ModelRequest, _ func(ports.Delta)) (ports.Reply, error) {
+			<-ctx.Done()
+			return ports.Reply{}, &ports.ProviderError{Class: ports.Fatal, Message: "the connection was closed"}
+		}, text("S"))
+		w.do(domain.EnsureRun{At: time.Now(), Compact: true, NewRun: w.ids.New()})
+		time.Sleep(time.Second)
+		p.drain(time.Second)
+		require.Len(t, w.ledger(), 9)
+		other := w.start()
+		w.settled()
+		require.Equal(t, []string{"compaction from 7: S", "finished done turns=0"}, numberless(w.since(9)))
+		other.drain(time.Second)
+	})
+}
+
+// A summary that fails fails the attempt when it is needed; one that nobody asked for is done without.
+func TestSummaryFails(t *testing.T) {
+	for name, c := range map[string]struct {
+		answers []answer
+		ask     bool
+		want    []string
+	}{
+		"before a request": {
+			[]answer{fault(ports.Retryable, 0), text("ok")}, false,
+			[]string{"user queue go", "assistant [13] end_turn: ok", "finished done turns=1 end_turn"},
+		},
+		"longer than what it stands for": {
+			[]answer{text(strings.Repeat(thousand, 5)), text("ok")}, false,
+			[]string{"user queue go", "assistant [13] end_turn: ok", "finished done turns=1 end_turn"},
+		},
+		"asked for": {
+			[]answer{fault(ports.Retryable, 0), text("S"), text("ok")}, true,
+			[]string{
+				"user queue go", "finished failed turns=0  compaction: provider: retryable", "compaction from 13: S",
+				"assistant [13] end_turn: ok", "finished done turns=1 end_turn",
+			},
+		},
+		"asked for, and empty": {
+			[]answer{text(" "), text("S"), text("ok")}, true,
+			[]string{
+				"user queue go", "finished failed turns=0  compaction: provider: the model gave no summary", "compaction from 13: S",
+				"assistant [13] end_turn: ok", "finished done turns=1 end_turn",
+			},
+		},
+		"after a refusal": {
+			[]answer{fault(ports.Retryable, 0), fault(ports.Overflow, 0), fault(ports.Retryable, 0), fault(ports.Retryable, 0), fault(ports.Overflow, 0), text("S"), text("ok")}, false,
+			[]string{
+				"user queue go", "assistant [13] error:", "finished failed turns=1  compaction: provider: retryable",
+				"assistant [13] error:", "compaction from 13: S", "assistant [13] end_turn: ok", "finished done turns=2 end_turn",
+			},
+		},
+		"half of it is short enough": {
+			[]answer{fault(ports.Overflow, 0), fault(ports.TooLarge, 0), text("S"), text("ok")}, false,
+			[]string{"user queue go", "compaction from 13: S", "assistant [13] end_turn: ok", "finished done turns=1 end_turn"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			compacting(t, 4000, 0.8, 4, func(w *world, p *node) {
+				w.script(c.answers...)
+				if c.ask {
+					p.line.setCut(true)
+				}
+				w.say("go")
+				if c.ask {
+					w.do(domain.EnsureRun{At: time.Now(), Compact: true, NewRun: w.ids.New()})
+					p.line.setCut(false)
+				}
+				w.settled()
+				require.Equal(t, c.want, numberless(w.since(12)))
+				p.drain(time.Second)
+			})
+		})
+	}
+}
+
+// Handed case K33, 2, and 413: old images leave the request first, the oldest first; then the context is compacted.
+func TestImagesLeaveBeforeACompaction(t *testing.T) {
+	image := `"content":[{"type":"image","mimeType":"image/png","data":"` + strings.Repeat("A", 4000) + `"}]`
+	compacting(t, 100_000, 0.8, 0, func(w *world, p *node) {
+		for i := range 2 {
+			w.say(fmt.Sprint("picture ", i), image)
+			w.settled()
+		}
+		w.provider.requests = nil
+		w.script(fault(ports.TooLarge, 0), fault(ports.TooLarge, 0), fault(ports.TooLarge, 0), text("S"), text("ok"))
+		w.say("go", image)
+		w.settled()
+		var images []int
+		for _, r := range w.provider.requests {
+			n := 0
+			for _, m := range r.Messages {
+				for _, b := range m.Content {
+					if b.Type == domain.ImageBlock {
+						n++
+					}
+				}
+			}
+			images = append(images, n)
+		}
+		require.Equal(t, []int{3, 2, 1, 0, 1}, images, "the summary is asked for by text, and the input is shown in full")
+		require.Contains(t, texts(w.provider.requests[2])[0], "t:picture 0 | t:(an image was left out)")
+		require.Equal(t, []string{
+			"user queue go", "assistant [7] error:", "assistant [7] error:", "assistant [7] error:", "compaction from 7: S",
+			"assistant [7] end_turn: ok", "finished done turns=4 end_turn",
+		}, numberless(w.since(6)))
+		p.drain(time.Second)
+	})
+}
+
+// A turn that outgrows the window by itself goes on: the outputs that the model has seen are shortened.
+func TestLongTurnSheds(t *testing.T) {
+	compacting(t, 100_000, 0.8, 0, func(w *world, p *node) {
+		args := `safe{"pad":"` + strings.Repeat("x", 3000) + `"}`
+		w.script(calls(args), calls(args), fault(ports.Overflow, 0), text("ok"))
+		w.say("go")
+		w.settled()
+		require.Contains(t, w.text(), "assistant [1] end_turn: ok")
+		last := w.provider.lately()
+		require.Less(t, len(last[2].Content[0].Text), 500)
+		require.Greater(t, len(last[4].Content[0].Text), 3000, "the model has not seen it yet")
+		p.drain(time.Second)
+	})
+}
+
+// Without a compactor a request for a compaction is answered as one that finds nothing to compact.
+func TestCompactionWithoutACompactor(t *testing.T) {
+	play(t, func(w *world) {
+		w.script(text("a"))
+		p := w.start()
+		w.say("go")
+		w.settled()
+		w.do(domain.EnsureRun{At: time.Now(), Compact: true, NewRun: w.ids.New()})
+		w.settled()
+		require.Equal(t, []string{"finished done turns=0"}, numberless(w.since(3)))
+		require.False(t, w.runs()[0].Compact)
+		p.drain(time.Second)
+	})
+}
