@@ -20,8 +20,11 @@ type Compactor interface {
 	// Summarise has a model write what takes the place of all that stands in t before the event kept: the model that p
 	// knows as model, unless another is configured for it. What was used is told beside an error too. The errors are
 	// those of Provider.Generate.
-	Summarise(ctx context.Context, p Provider, model string, t *domain.Transcript, kept domain.Seq) (domain.Compacted, error)
+	Summarise(ctx context.Context, ask Ask, p Provider, model string, t *domain.Transcript, kept domain.Seq) (domain.Compacted, error)
 }
+
+// Ask has a provider generate an answer for a session, with the credential of the session's tenant.
+type Ask func(ctx context.Context, p Provider, req ModelRequest) (Reply, error)
 
 // Load is what a request weighs, in estimated tokens.
 type Load struct {

@@ -79,7 +79,7 @@ func talk(t *testing.T) *domain.Transcript {
 // A request for a summary holds the earlier one and what was said since, as one text, and nothing of failures.
 func TestSummarise(t *testing.T) {
 	b := &backend{name: "b", answer: func(int) (ports.Reply, error) { return says(" S \n", domain.StopEndTurn) }}
-	c, err := compaction.New(compaction.Config{}).Summarise(t.Context(), b, "m", talk(t), 10)
+	c, err := compaction.New(compaction.Config{}).Summarise(t.Context(), plainly, b, "m", talk(t), 10)
 	require.NoError(t, err)
 	require.Equal(t, domain.Compacted{Summary: "S", FirstKept: 10, Provider: "b", Model: "m-2026", Usage: &domain.Usage{Input: 10, Output: 1}}, c)
 	require.Len(t, b.requests, 1)
@@ -105,7 +105,7 @@ func TestWhatIsNoSummary(t *testing.T) {
 		"no reason": {"S", "", ports.Retryable}, "refused": {"I will not", domain.StopRefusal, ports.Fatal},
 	} {
 		b := &backend{name: "b", answer: func(int) (ports.Reply, error) { return says(c.text, c.stop) }}
-		got, err := compaction.New(compaction.Config{}).Summarise(t.Context(), b, "m", talk(t), 10)
+		got, err := compaction.New(compaction.Config{}).Summarise(t.Context(), plainly, b, "m", talk(t), 10)
 		require.EqualValues(t, 10, got.Usage.Input, "it was paid for")
 		if c.class == "" {
 			require.NoError(t, err, name)
@@ -133,7 +133,7 @@ func TestSummaryOfTooMuch(t *testing.T) {
 		}
 		return says("S", domain.StopEndTurn)
 	}}
-	c, err := compaction.New(compaction.Config{}).Summarise(t.Context(), b, "m", tr, 5)
+	c, err := compaction.New(compaction.Config{}).Summarise(t.Context(), plainly, b, "m", tr, 5)
 	require.NoError(t, err)
 	require.EqualValues(t, 15, c.Usage.Input)
 	said := b.requests[1].Messages[0].Content[0].Text
@@ -141,7 +141,7 @@ func TestSummaryOfTooMuch(t *testing.T) {
 	require.Contains(t, said, "(the older part of the conversation is left out)\n\n[User]\nNEW")
 
 	b.answer, b.requests = func(int) (ports.Reply, error) { return too() }, nil
-	_, err = compaction.New(compaction.Config{}).Summarise(t.Context(), b, "m", tr, 5)
+	_, err = compaction.New(compaction.Config{}).Summarise(t.Context(), plainly, b, "m", tr, 5)
 	fault, ok := errors.AsType[*ports.ProviderError](err)
 	require.True(t, ok)
 	require.Equal(t, ports.Overflow, fault.Class)
@@ -149,7 +149,7 @@ func TestSummaryOfTooMuch(t *testing.T) {
 
 	b.answer, b.requests = func(int) (ports.Reply, error) { return says("S", domain.StopEndTurn) }, nil
 	windows := func(context.Context, ports.Provider, string) int { return 4000 }
-	_, err = compaction.New(compaction.Config{Windows: windows}).Summarise(t.Context(), b, "m", tr, 5)
+	_, err = compaction.New(compaction.Config{Windows: windows}).Summarise(t.Context(), plainly, b, "m", tr, 5)
 	require.NoError(t, err)
 	require.NotContains(t, b.requests[0].Messages[0].Content[0].Text, "OLD")
 }
@@ -162,7 +162,7 @@ func TestSummariesByAnotherModel(t *testing.T) {
 		require.Equal(t, "small/m1", model)
 		return small, "m1"
 	}})
-	c, err := s.Summarise(t.Context(), b, "m", talk(t), 10)
+	c, err := s.Summarise(t.Context(), plainly, b, "m", talk(t), 10)
 	require.NoError(t, err)
 	require.Equal(t, "small", c.Provider)
 	require.Equal(t, "m1", small.requests[0].Model)
@@ -234,4 +234,8 @@ func TestListedWindows(t *testing.T) {
 		at("second")
 		require.Equal(t, 3, b.listed)
 	})
+}
+
+func plainly(ctx context.Context, p ports.Provider, req ports.ModelRequest) (ports.Reply, error) {
+	return p.Generate(ctx, req, func(ports.Delta) {})
 }

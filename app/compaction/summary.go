@@ -37,7 +37,7 @@ const shortenings = 3
 // Summarise has a model write the summary; see ports.Compactor. A conversation that is too long even for that loses its
 // older part; the earlier summary stays.
 func (s *Service) Summarise(
-	ctx context.Context, p ports.Provider, model string, t *domain.Transcript, kept domain.Seq,
+	ctx context.Context, ask ports.Ask, p ports.Provider, model string, t *domain.Transcript, kept domain.Seq,
 ) (domain.Compacted, error) {
 	if s.cfg.Model != "" {
 		p, model = s.cfg.Resolve(s.cfg.Model)
@@ -50,7 +50,7 @@ func (s *Service) Summarise(
 	}
 	c := domain.Compacted{FirstKept: kept, Provider: p.Name(), Model: model}
 	for range shortenings {
-		reply, err := s.ask(ctx, p, model, earlier, said)
+		reply, err := ask(ctx, p, request(model, earlier, said))
 		c.Usage = c.Usage.Add(reply.Usage)
 		if reply.Model != "" {
 			c.Model = reply.Model
@@ -67,7 +67,7 @@ func (s *Service) Summarise(
 	return c, &ports.ProviderError{Class: ports.Overflow, Message: "the conversation is too long to be summarised"}
 }
 
-func (s *Service) ask(ctx context.Context, p ports.Provider, model, earlier, said string) (ports.Reply, error) {
+func request(model, earlier, said string) ports.ModelRequest {
 	var b strings.Builder
 	if earlier != "" {
 		b.WriteString("<earlier_summary>\n" + earlier + "\n</earlier_summary>\n\n")
@@ -78,10 +78,10 @@ func (s *Service) ask(ctx context.Context, p ports.Provider, model, earlier, sai
 	} else {
 		b.WriteString("Write the summary of it all: bring the earlier summary up to date with this conversation.")
 	}
-	return p.Generate(ctx, ports.ModelRequest{
+	return ports.ModelRequest{
 		Model: model, System: instruction, Turn: ports.Turn{Summary: true},
 		Messages: []domain.Message{{Role: domain.RoleUser, Content: []domain.Block{{Type: domain.TextBlock, Text: b.String()}}}},
-	}, func(ports.Delta) {})
+	}
 }
 
 func tooLong(err error) bool {

@@ -77,7 +77,7 @@ func (a *attempt) summaryCost(req request, c domain.Compacted) *domain.Cost {
 // summarise has a summary written of what stands before kept and commits it. It reports false when the summary would be
 // no shorter. Input that lands meanwhile lies behind the cut.
 func (a *attempt) summarise(req request, kept domain.Seq) (done bool, err error) {
-	c, err := a.r.Compactor.Summarise(a.ctx, req.provider, req.body.Model, a.t, kept)
+	c, err := a.r.Compactor.Summarise(a.ctx, a.ask, req.provider, req.body.Model, a.t, kept)
 	a.summary.Tokens = a.summary.Tokens.Add(c.Usage)
 	c.Cost = a.summaryCost(req, c)
 	a.summary.Costs = a.summary.Costs.Add(c.Cost)
@@ -100,6 +100,16 @@ func (a *attempt) summarise(req request, kept domain.Seq) (done bool, err error)
 		a.log.Info("compacted", zap.Int64("firstKeptSeq", int64(kept)))
 	}
 	return err == nil, err
+}
+
+// ask implements ports.Ask.
+func (a *attempt) ask(ctx context.Context, p ports.Provider, req ports.ModelRequest) (ports.Reply, error) {
+	credential, err := a.credential(p.Name())
+	if err != nil {
+		return ports.Reply{}, err
+	}
+	req.Credential = credential
+	return p.Generate(ctx, req, func(ports.Delta) {})
 }
 
 // Codes of the faults that end a run whose context cannot be made any smaller.

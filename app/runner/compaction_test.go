@@ -500,3 +500,23 @@ func TestCompactionWithoutACompactor(t *testing.T) {
 		p.drain(time.Second)
 	})
 }
+
+// A summary is asked for with the credential of the tenant whose conversation it tells.
+func TestSummariesCarryTheTenantsCredential(t *testing.T) {
+	play(t, func(w *world) {
+		w.compacts = compaction.New(compaction.Config{
+			At: 0.8, Keep: 0.2, Windows: func(context.Context, ports.Provider, string) int { return 4000 },
+		})
+		w.credentials = &credentials{answers: []func() (ports.Confidential, error){brings("theirs")}}
+		w.script(text(thousand))
+		w.start()
+		for i := range 6 {
+			w.say(fmt.Sprint("turn ", i))
+			w.settled()
+		}
+		require.Positive(t, w.provider.summaries())
+		for _, r := range w.provider.requests {
+			require.Equal(t, "theirs", r.Credential.Reveal())
+		}
+	})
+}
