@@ -1,7 +1,6 @@
 package anthropic
 
 import (
-	"encoding/base64"
 	"slices"
 	"strings"
 
@@ -37,9 +36,6 @@ type source struct {
 	MediaType string `json:"media_type"`
 	Data      string `json:"data"`
 }
-
-// imageTypes are the types of images that the wire takes.
-var imageTypes = []string{"image/jpeg", "image/png", "image/gif", "image/webp"}
 
 // goOn stands at the end of a request that would end with an answer.
 const goOn = "(continue)"
@@ -157,15 +153,11 @@ func visible(blocks []domain.Block) []block {
 	return parts
 }
 
-// image returns an image, or a text that says why it is not shown: an image that the wire refuses would be refused in
-// every later request, too.
+// image returns an image, or the text in its place.
 func image(b domain.Block) block {
-	kind := strings.ToLower(b.MimeType)
-	if !slices.Contains(imageTypes, kind) {
-		return textBlock("(an image of the type " + wire.Clean(b.MimeType) + ", which cannot be shown)")
-	}
-	if _, err := base64.StdEncoding.DecodeString(b.Data); err != nil {
-		return textBlock("(an image whose data is damaged)")
+	kind, instead := wire.ImageType(b)
+	if instead != "" {
+		return textBlock(instead)
 	}
 	return block{Type: "image", Source: &source{"base64", kind, b.Data}}
 }

@@ -101,21 +101,8 @@ func tools(specs []ports.ToolSpec) []tool {
 	var list []tool
 	for _, spec := range specs {
 		list = append(list, tool{
-			Name: wire.ToolName(spec.Name, maxName), Description: wire.Clean(spec.Description), InputSchema: inputSchema(spec.Schema),
+			Name: wire.ToolName(spec.Name, maxName), Description: wire.Clean(spec.Description), InputSchema: wire.InputSchema(spec.Schema),
 		})
 	}
 	return list
-}
-
-// inputSchema returns a schema as the wire wants it: one that says that it is of an object.
-func inputSchema(schema string) wire.Raw {
-	const object = `{"type":"object"`
-	raw := wire.Raw(strings.TrimSpace(wire.CleanJSON(schema)))
-	switch members := wire.Object(raw); {
-	case len(members) == 0:
-		return wire.Raw(object + `,"properties":{}}`)
-	case wire.IsNull(members["type"]):
-		return wire.Raw(object + "," + string(raw[1:]))
-	}
-	return raw
 }

@@ -14,7 +14,7 @@ var errLearned = errors.New("the backend refused a parameter")
 
 // Generate asks for one answer; see ports.Provider.
 func (p *Provider) Generate(ctx context.Context, req ports.ModelRequest, emit func(ports.Delta)) (ports.Reply, error) {
-	backend, err := p.backend.As(keyHeader, keyScheme, req.Credential)
+	backend, err := As(p.backend, req.Credential)
 	if err != nil {
 		return ports.Reply{Model: req.Model}, err
 	}

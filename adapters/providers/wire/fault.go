@@ -135,6 +135,11 @@ var kinds = map[string]kind{
 	"invalid_prompt": kindInvalid, "model_not_found": kindInvalid, "not_found_error": kindInvalid, "notfounderror": kindInvalid,
 	"not_found": kindInvalid, "failed_precondition": kindInvalid, "out_of_range": kindInvalid, "unimplemented": kindInvalid,
 	"unsupported_parameter": kindInvalid, "unsupported_value": kindInvalid, "content_policy_violation": kindInvalid,
+	"invalid_encrypted_content": kindInvalid, "integer_below_min_value": kindInvalid, "string_above_max_length": kindInvalid,
+	"invalid_image": kindInvalid, "invalid_image_format": kindInvalid, "invalid_base64_image": kindInvalid, "invalid_image_url": kindInvalid,
+	"invalid_image_mode": kindInvalid, "image_parse_error": kindInvalid, "unsupported_image_media_type": kindInvalid,
+	"image_too_large": kindInvalid, "image_too_small": kindInvalid, "image_file_too_large": kindInvalid, "empty_image_file": kindInvalid,
+	"image_content_policy_violation": kindInvalid,
 
 	"context_length_exceeded": kindOverflow, "exceed_context_size_error": kindOverflow, "context_window_exceeded": kindOverflow,
 	"model_context_window_exceeded": kindOverflow, "context_length_exceeded_error": kindOverflow, "prompt_too_long": kindOverflow,

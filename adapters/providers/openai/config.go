@@ -1,0 +1,87 @@
+package openai
+
+import (
+	"errors"
+	"maps"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/keel-agent/keel/adapters/providers/wire"
+	"github.com/keel-agent/keel/ports"
+)
+
+const (
+	// DefaultBaseURL is OpenAI's own.
+	DefaultBaseURL = "https://api.openai.com/v1"
+	// DefaultModel is asked for at OpenAI's own address when no model is configured. Any other backend is asked for
+	// the first model that it lists.
+	DefaultModel = "gpt-5-mini"
+
+	keyHeader = "Authorization"
+	keyScheme = "Bearer "
+)
+
+// Config says which backend to talk to. The zero value is OpenAI without a key.
+type Config struct {
+	BaseURL     string            // up to and including /v1; a URL without a path gets /v1; default DefaultBaseURL
+	APIKey      string            // "" sends no Authorization header
+	Model       string            // the default model; "" means DefaultModel, or the first one that the backend lists
+	IdleTimeout time.Duration     // how long the backend may be silent; default wire.DefaultIdle
+	HTTPClient  *http.Client      // default: one of its own, which Close closes; redirects are never followed
+	Headers     map[string]string // sent with every request; their values count as secrets
+	Name        string            // the provider's name in events; default "openai"
+}
+
+// ErrNotConfigured is returned by ConfigFromEnv when the environment names neither a key nor a base URL.
+var ErrNotConfigured = errors.New("neither OPENAI_API_KEY nor OPENAI_BASE_URL is set")
+
+// ConfigFromEnv returns the configuration that OPENAI_API_KEY, OPENAI_BASE_URL and OPENAI_MODEL describe. A base URL alone
+// is enough for servers that ask for no key. It returns ErrNotConfigured when there is neither key nor base URL.
+func ConfigFromEnv(getenv func(string) string) (Config, error) {
+	cfg := Config{BaseURL: getenv("OPENAI_BASE_URL"), APIKey: getenv("OPENAI_API_KEY"), Model: getenv("OPENAI_MODEL")}
+	if strings.TrimSpace(cfg.BaseURL) == "" && strings.TrimSpace(cfg.APIKey) == "" {
+		return Config{}, ErrNotConfigured
+	}
+	return cfg, nil
+}
+
+// baseURL returns s with /v1 where it has no path, DefaultBaseURL where it is blank.
+func baseURL(s string) string {
+	s = strings.TrimRight(strings.TrimSpace(s), "/")
+	if s == "" {
+		return DefaultBaseURL
+	}
+	if u, err := url.Parse(s); err == nil && u.Path == "" && u.RawQuery == "" && u.Fragment == "" {
+		s += "/v1"
+	}
+	return s
+}
+
+// Open returns the backend of cfg and the catalogue of its models, which the wires of OpenAI have in common. It returns an
+// error when the base URL is not one of HTTP, or a header is malformed.
+func (cfg Config) Open() (*wire.Backend, *wire.Catalogue, error) {
+	key, base := strings.TrimSpace(cfg.APIKey), baseURL(cfg.BaseURL)
+	header := map[string]string{}
+	if key != "" {
+		header[keyHeader] = keyScheme + key
+	}
+	maps.Copy(header, cfg.Headers)
+	backend, err := wire.NewBackend(wire.BackendConfig{
+		BaseURL: base, Header: header, Secrets: []string{key}, HTTPClient: cfg.HTTPClient, Idle: cfg.IdleTimeout,
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	model := cfg.Model
+	if model == "" && base == DefaultBaseURL {
+		model = DefaultModel
+	}
+	return backend, &wire.Catalogue{Default: model, Backend: backend, List: listModels}, nil
+}
+
+// As returns the backend for requests with a tenant's credential, b itself without one; see wire.Backend.As.
+func As(b *wire.Backend, credential ports.Confidential) (*wire.Backend, error) {
+	return b.As(keyHeader, keyScheme, credential)
+}

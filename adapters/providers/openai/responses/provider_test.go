@@ -1,0 +1,287 @@
+package responses_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/keel-agent/keel/adapters/providers/openai"
+	"github.com/keel-agent/keel/adapters/providers/openai/responses"
+	"github.com/keel-agent/keel/adapters/providers/openai/responses/responsestest"
+	"github.com/keel-agent/keel/domain"
+	"github.com/keel-agent/keel/ports"
+)
+
+const key = "sk-canary-0123456789"
+
+func start(t *testing.T, answers ...responsestest.Response) (*responsestest.Server, *responses.Provider) {
+	s := responsestest.Start(t)
+	s.Push(answers...)
+	return s, newProvider(t, openai.Config{BaseURL: s.URL(), Model: responsestest.Model, APIKey: key})
+}
+
+func ask(t *testing.T, p *responses.Provider, options ...func(*ports.ModelRequest)) (ports.Reply, error) {
+	req := ports.ModelRequest{Messages: []domain.Message{user("hi")}}
+	for _, o := range options {
+		o(&req)
+	}
+	reply, err := p.Generate(t.Context(), req, func(ports.Delta) {})
+	for cause := err; cause != nil; cause = errors.Unwrap(cause) {
+		require.NotContains(t, cause.Error(), key)
+	}
+	return reply, err
+}
+
+func faultOf(t *testing.T, err error) *ports.ProviderError {
+	t.Helper()
+	var fault *ports.ProviderError
+	require.ErrorAs(t, err, &fault)
+	return fault
+}
+
+var hello = responsestest.Completed(responsestest.Text("Hel", "lo"))
+
+func TestAnswerOverHTTP(t *testing.T) {
+	s, p := start(t, hello, responsestest.Completed(responsestest.Refusal("No", ".")))
+	reply, err := ask(t, p)
+	require.NoError(t, err)
+	require.Equal(t, ports.Reply{
+		Content:    []domain.Block{{Type: domain.TextBlock, Text: "Hello"}},
+		StopReason: domain.StopEndTurn, Usage: &domain.Usage{Input: 3, Output: 5}, Model: responsestest.Model,
+	}, reply)
+	require.Equal(t, "Bearer "+key, s.Requests()[0].Header.Get("Authorization"))
+	require.Equal(t, "openai-responses", p.Name())
+	reply, err = ask(t, p)
+	require.NoError(t, err)
+	require.Equal(t, domain.StopRefusal, reply.StopReason)
+}
+
+// TestReasoningRoundTrip: what a model thought goes back to it as it came, call and output behind it, and the strict
+// backend finds it unchanged.
+func TestReasoningRoundTrip(t *testing.T) {
+	s, p := start(t, responsestest.Completed(responsestest.Reasoning("rs_1", "**One** 5 € 😀 <&> \u2028", "two"), responsestest.Call("call_1", "f", "{}")), hello)
+	reply, err := ask(t, p)
+	require.NoError(t, err)
+	require.Equal(t, "**One** 5 € 😀 <&> \u2028\n\ntwo", reply.Content[0].Thinking)
+	reply.Content[1].ID = "k1"
+	said := domain.Message{Role: domain.RoleAssistant, Provider: p.Name(), Model: reply.Model, Content: reply.Content}
+	result := domain.Message{Role: domain.RoleTool, CallID: "k1", Content: []domain.Block{{Type: domain.TextBlock, Text: "x"}}}
+	_, err = ask(t, p, func(r *ports.ModelRequest) { r.Messages = append(r.Messages, said, result) })
+	require.NoError(t, err)
+	require.Contains(t, string(s.Requests()[1].Body), `{"type":"reasoning","id":"rs_1"`)
+}
+
+func TestEndsOfConnections(t *testing.T) {
+	whole := responsestest.Begun(responsestest.Text("Hello"))
+	done := responsestest.Completed(responsestest.Text("Hello"))
+	for name, c := range map[string]struct {
+		answer responsestest.Response
+		code   string
+	}{
+		"K04 E: reset behind the end":   {done.Ending(responsestest.Reset), ""},
+		"closed behind the end":         {done.Ending(responsestest.Drop), ""},
+		"K04 A: reset in the answer":    {whole.Ending(responsestest.Reset), "connection"},
+		"closed in the answer":          {whole.Ending(responsestest.Drop), "connection"},
+		"ended in the answer":           {whole, "cut"},
+		"nothing closed behind the end": {done.Ending(responsestest.Hang), ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			// The end waits until the client has read the answer: a reset may overtake what was sent before it.
+			read := make(chan struct{})
+			c.answer.Steps = append(slices.Clip(c.answer.Steps), responsestest.Step{Until: read})
+			_, p := start(t, c.answer)
+			reply, err := p.Generate(t.Context(), ports.ModelRequest{}, func(ports.Delta) { close(read) })
+			require.Equal(t, []domain.Block{{Type: domain.TextBlock, Text: "Hello"}}, reply.Content)
+			if c.code == "" {
+				require.NoError(t, err)
+				return
+			}
+			require.Equal(t, c.code, faultOf(t, err).Code)
+			require.Equal(t, ports.Retryable, faultOf(t, err).Class)
+		})
+	}
+}
+
+// TestRefusals: each status and code has its class.
+func TestRefusals(t *testing.T) {
+	for _, c := range []struct {
+		status        int
+		code, message string
+		class         ports.FaultClass
+	}{
+		{400, "invalid_value", "input[0]: no", ports.Fatal},
+		{400, "context_length_exceeded", "Your input exceeds the context window of this model.", ports.Overflow},
+		{400, "unsupported_value", "Unsupported value: 'minimal' is not supported with this model: " + key, ports.Fatal},
+		{401, "invalid_api_key", "Incorrect API key provided: " + key, ports.Fatal},
+		{404, "model_not_found", "no", ports.Fatal},
+		{413, "", "too large", ports.TooLarge},
+		{429, "rate_limit_exceeded", "Rate limit reached for tokens", ports.Retryable},
+		{429, "insufficient_quota", "You exceeded your current quota", ports.Fatal},
+		{500, "server_error", "The server had an error", ports.Retryable},
+		{503, "", "slow down", ports.Retryable},
+	} {
+		_, p := start(t, responsestest.Error(c.status, responsestest.Fault(c.code, c.message)))
+		reply, err := ask(t, p, func(r *ports.ModelRequest) { r.Options.Thinking = "low" })
+		fault := faultOf(t, err)
+		require.Equal(t, c.class, fault.Class, "%v", fault)
+		require.Equal(t, c.status, fault.Status)
+		require.Empty(t, reply.Content)
+	}
+}
+
+// TestRefusedParameters: what a model refuses is left out of the same request's next try, and of later ones.
+func TestRefusedParameters(t *testing.T) {
+	warm := 0.5
+	for name, c := range map[string]struct {
+		options ports.Options
+		message string
+		before  string
+		after   string
+	}{
+		"temperature": {
+			ports.Options{Temperature: &warm}, "Unsupported parameter: 'temperature' is not supported with this model.", `"temperature":0.5,`, ``,
+		},
+		"summaries": {
+			ports.Options{Thinking: "low"}, "Your organization must be verified to generate reasoning summaries.", `,"summary":"auto"`, ``,
+		},
+		"reasoning": {
+			ports.Options{Thinking: "low"}, "Unsupported parameter: 'reasoning.effort' is not supported with this model.",
+			`"reasoning":{"effort":"low","summary":"auto"},`, ``,
+		},
+		"encrypted content": {
+			ports.Options{Thinking: "low"}, "Encrypted content is not supported with this model.", `"include":["reasoning.encrypted_content"],`, ``,
+		},
+		"include": {
+			ports.Options{}, "Unknown parameter: 'include'.", `"include":["reasoning.encrypted_content"],`, ``,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			refusal := responsestest.Error(400, responsestest.Fault("invalid_request", c.message))
+			s, p := start(t, refusal, hello, hello)
+			options := func(r *ports.ModelRequest) { r.Options = c.options }
+			for range 2 {
+				_, err := ask(t, p, options)
+				require.NoError(t, err)
+			}
+			var got []string
+			for _, r := range s.Requests() {
+				got = append(got, string(r.Body))
+			}
+			require.Len(t, got, 3)
+			require.Contains(t, got[0], c.before)
+			require.Equal(t, strings.Replace(got[0], c.before, c.after, 1), got[1])
+			require.Equal(t, got[1], got[2], "what was refused is remembered")
+
+			s.Push(refusal)
+			_, err := ask(t, p, options)
+			require.Equal(t, ports.Fatal, faultOf(t, err).Class, "the same refusal twice is a fault")
+		})
+	}
+}
+
+// TestRefusedReasoning: an item that the backend no longer takes costs a try, not the session.
+func TestRefusedReasoning(t *testing.T) {
+	s := responsestest.StartLenient(t)
+	p := newProvider(t, openai.Config{BaseURL: s.URL(), Model: responsestest.Model})
+	s.Push(hello)
+	forged := domain.Message{Role: domain.RoleAssistant, Provider: p.Name(), Model: responsestest.Model, Content: []domain.Block{
+		{Type: domain.ThinkingBlock, Signature: `reasoning_item:{"id":"rs_1","summary":[],"encrypted_content":"forged"}`}, {Type: domain.TextBlock, Text: "Yes."},
+	}}
+	_, err := ask(t, p, func(r *ports.ModelRequest) { r.Messages = []domain.Message{user("a"), forged, user("b")} })
+	require.NoError(t, err)
+	require.Len(t, s.Refused(), 1)
+	require.ErrorContains(t, s.Refused()[0], "could not be verified")
+	require.Contains(t, string(s.Requests()[0].Body), "forged")
+	require.NotContains(t, string(s.Requests()[1].Body), "forged")
+	require.Contains(t, string(s.Requests()[1].Body), "reasoning.encrypted_content", "only what was sent back is left out")
+}
+
+func TestModelsAndTheDefault(t *testing.T) {
+	s := responsestest.Start(t)
+	p := newProvider(t, openai.Config{BaseURL: s.URL()})
+	s.SetModels("")
+	_, err := ask(t, p)
+	require.Equal(t, "no_model", faultOf(t, err).Code)
+	s.SetModels(`{"data":[{"id":"first"},{"id":"second"}]}`)
+	s.Push(hello)
+	_, err = ask(t, p)
+	require.NoError(t, err)
+	require.Contains(t, string(s.Requests()[0].Body), `"model":"first"`)
+	models, err := newProvider(t, openai.Config{BaseURL: s.URL(), Model: "second"}).Models(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, []ports.Model{{ID: "second"}, {ID: "first"}}, models)
+	_, err = responses.New(openai.Config{BaseURL: "ftp://x"})
+	require.ErrorContains(t, err, "base URL")
+}
+
+// TestCancelledAtTheEnd: a cancellation wins over an answer that was complete by then.
+func TestCancelledAtTheEnd(t *testing.T) {
+	_, p := start(t, responsestest.Completed(responsestest.Text("x")))
+	cause := errors.New("enough")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	reply, err := p.Generate(ctx, ports.ModelRequest{}, func(ports.Delta) { cancel(cause) })
+	require.ErrorIs(t, err, cause)
+	require.Equal(t, "x", reply.Content[0].Text)
+}
+
+// slowBody is a body that sends a piece every three seconds, the last one without end.
+type slowBody struct {
+	ctx  context.Context
+	list []string
+}
+
+func (b *slowBody) Read(p []byte) (int, error) {
+	timer := time.NewTimer(3 * time.Second)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-b.ctx.Done():
+		return 0, context.Cause(b.ctx)
+	}
+	n := copy(p, b.list[0])
+	if len(b.list) > 1 {
+		b.list = b.list[1:]
+	}
+	return n, nil
+}
+
+func (b *slowBody) Close() error { return nil }
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// TestSilence: events that say nothing are no life, and anything else is.
+func TestSilence(t *testing.T) {
+	pieces, _ := responsestest.Text("x", "")(0)
+	empty := pieces[2]
+	nothing := responsestest.Event(`{"type":"keepalive"}`)
+	for name, c := range map[string]struct {
+		list []string
+		want time.Duration
+	}{
+		"keepalives":              {[]string{nothing}, 10 * time.Second},
+		"the response is created": {[]string{responsestest.Created(), nothing}, 10 * time.Second},
+		"empty pieces":            {[]string{pieces[0], empty}, 13 * time.Second},
+		"silence after some life": {[]string{pieces[0], pieces[1], nothing}, 16 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				begin := time.Now()
+				client := &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+					return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: &slowBody{r.Context(), c.list}, Request: r}, nil
+				})}
+				_, err := ask(t, newProvider(t, openai.Config{BaseURL: "http://x", Model: "m", HTTPClient: client, IdleTimeout: 10 * time.Second}))
+				require.Equal(t, "idle", faultOf(t, err).Code)
+				require.Equal(t, c.want, time.Since(begin))
+			})
+		})
+	}
+}

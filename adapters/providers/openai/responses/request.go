@@ -1,0 +1,126 @@
+package responses
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/keel-agent/keel/adapters/providers/wire"
+	"github.com/keel-agent/keel/ports"
+)
+
+// request is the body of a generation. Equal requests have equal bytes.
+type request struct {
+	Model           string     `json:"model"`
+	Instructions    string     `json:"instructions,omitzero"`
+	Input           []item     `json:"input"`
+	Tools           []tool     `json:"tools,omitempty"`
+	Temperature     *float64   `json:"temperature,omitzero"`
+	MaxOutputTokens int        `json:"max_output_tokens,omitzero"`
+	Reasoning       *reasoning `json:"reasoning,omitzero"`
+	Include         []string   `json:"include,omitempty"`
+	Store           bool       `json:"store"`
+	Stream          bool       `json:"stream"`
+}
+
+// tool is a function. Without strict the wire takes only schemas of a subset.
+type tool struct {
+	Type        string   `json:"type"`
+	Name        string   `json:"name"`
+	Description string   `json:"description,omitzero"`
+	Parameters  wire.Raw `json:"parameters"`
+	Strict      bool     `json:"strict"`
+}
+
+// reasoning says how hard a model thinks, and that people may read a summary.
+type reasoning struct {
+	Effort  string `json:"effort"`
+	Summary string `json:"summary,omitzero"`
+}
+
+const (
+	// maxName is the longest name of a tool that the wire takes.
+	maxName = 64
+	// minOutput is the smallest token cap that the wire takes.
+	minOutput = 16
+	// encrypted asks for reasoning that can be sent back though the backend keeps nothing.
+	encrypted = "reasoning.encrypted_content"
+)
+
+// efforts holds the levels of thinking by what they are on this wire.
+var efforts = map[string]string{
+	"none": "none", "off": "none", "minimal": "minimal", "low": "low", "medium": "medium", "high": "high", "xhigh": "xhigh", "max": "xhigh",
+}
+
+// build returns the request for req, shaped by what the backend is known to refuse.
+func (p *Provider) build(req ports.ModelRequest, history thoughts) (*request, error) {
+	r := &request{Model: req.Model, Tools: tools(req.Tools), Stream: true}
+	if s := wire.Clean(req.System); strings.TrimSpace(s) != "" {
+		r.Instructions = s
+	}
+	r.Input = input(req.Messages, maker{p.name, family(req.Model), history.none})
+	if req.Options.MaxTokens > 0 {
+		r.MaxOutputTokens = max(req.Options.MaxTokens, minOutput)
+	}
+	if err := p.think(r, req.Options.Thinking); err != nil {
+		return nil, err
+	}
+	if !p.refuses(r.Model, encryptedContent) {
+		r.Include = []string{encrypted}
+	}
+	if (r.Reasoning == nil || r.Reasoning.Effort == "none") && !p.refuses(r.Model, temperature) {
+		r.Temperature = req.Options.Temperature // a model that reasons takes none
+	}
+	return r, nil
+}
+
+// think asks for thinking of a level, "" for the backend's default.
+func (p *Provider) think(r *request, level string) error {
+	if level == "" {
+		return nil
+	}
+	effort, ok := efforts[strings.ToLower(level)]
+	if !ok {
+		return &ports.ProviderError{
+			Class: ports.Fatal, Code: "thinking_level",
+			Message: "unknown level of thinking " + strconv.Quote(level) + ": want none, minimal, low, medium, high, xhigh or max",
+		}
+	}
+	if p.refuses(r.Model, anyReasoning) {
+		return nil
+	}
+	r.Reasoning = &reasoning{Effort: effort}
+	if effort != "none" && !p.refuses(r.Model, summaries) {
+		r.Reasoning.Summary = "auto"
+	}
+	return nil
+}
+
+// encode returns the bytes of r.
+func (r *request) encode() ([]byte, error) {
+	b, err := wire.Encode(r)
+	if err != nil {
+		return nil, &ports.ProviderError{Class: ports.Fatal, Code: "request", Message: "the request cannot be written: " + err.Error(), Err: err}
+	}
+	return b, nil
+}
+
+// reasons reports whether r sends reasoning back.
+func (r *request) reasons() bool {
+	for _, i := range r.Input {
+		if i.Type == reasoningType {
+			return true
+		}
+	}
+	return false
+}
+
+func tools(specs []ports.ToolSpec) []tool {
+	var list []tool
+	for _, spec := range specs {
+		list = append(list, tool{
+			Type: "function", Name: wire.ToolName(spec.Name, maxName), Description: wire.Clean(spec.Description),
+			Parameters: wire.InputSchema(spec.Schema),
+		})
+	}
+	return list
+}
