@@ -20,6 +20,7 @@ import (
 	"github.com/keel-agent/keel/adapters/providers/fake"
 	"github.com/keel-agent/keel/adapters/providers/gemini"
 	"github.com/keel-agent/keel/adapters/providers/openai"
+	"github.com/keel-agent/keel/adapters/providers/openai/responses"
 	"github.com/keel-agent/keel/adapters/sqlite"
 	"github.com/keel-agent/keel/adapters/sse"
 	"github.com/keel-agent/keel/adapters/tools/builtin"
@@ -178,8 +179,10 @@ type backendOf struct {
 	open func(c Config, model string) (backend, error)
 }
 
-// backends are in the order in which auto looks for one that is configured.
+// backends are in the order in which auto looks for one that is configured. The Responses wire comes first since it is
+// there only when it was asked for.
 var backends = []backendOf{
+	{responses.DefaultName, openResponses},
 	{"openai", openOpenAI},
 	{"anthropic", openAnthropic},
 	{"gemini", openGemini},
@@ -204,6 +207,24 @@ func openOpenAI(c Config, model string) (backend, error) {
 	}
 	cfg.Model, cfg.IdleTimeout = cmp.Or(model, cfg.Model), c.IdleLimit
 	return openai.New(cfg)
+}
+
+// openResponses opens the Responses wire of what openOpenAI opens. It is offered when it is chosen, or when OPENAI_WIRE
+// says so: most servers behind an OPENAI_BASE_URL do not speak it.
+func openResponses(c Config, model string) (backend, error) {
+	switch w := os.Getenv("OPENAI_WIRE"); {
+	case c.Provider == responses.DefaultName || w == "responses":
+	case w == "" || w == "chat":
+		return nil, errNotConfigured
+	default:
+		return nil, fmt.Errorf("OPENAI_WIRE %q: want chat or responses", w)
+	}
+	cfg, err := openai.ConfigFromEnv(os.Getenv)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errNotConfigured, err)
+	}
+	cfg.Model, cfg.IdleTimeout = cmp.Or(model, cfg.Model), c.IdleLimit
+	return responses.New(cfg)
 }
 
 func openAnthropic(c Config, model string) (backend, error) {

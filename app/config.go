@@ -25,7 +25,7 @@ type Config struct {
 	Store        string   // sqlite:PATH, postgres://… or memory:
 	Bus          string   // nats://…, between processes on one Postgres; its own notifications when empty
 	BusCreds     string   // file with the credentials of a NATS user
-	Provider     string   // the default one: fake, openai, anthropic, gemini or auto
+	Provider     string   // the default one: fake, openai, openai-responses, anthropic, gemini or auto
 	Model        string   // the default model
 	Models       string   // file with a catalogue of models
 	Script       string   // file with a script for the fake provider

@@ -52,7 +52,44 @@ func TestProviderThatIsNotConfigured(t *testing.T) {
 	t.Setenv("ANTHROPIC_BASE_URL", "ftp://x")
 	_, err = newProviders(Config{Provider: "auto"}, fxtest.NewLifecycle(t))
 	require.ErrorContains(t, err, "provider anthropic: the base URL", "one that is malformed is not passed over")
-	require.ErrorContains(t, Config{Listen: "127.0.0.1:1", Store: "memory:", Provider: "moon"}.Validate(), "auto, fake, openai, anthropic, gemini")
+	require.ErrorContains(t, Config{Listen: "127.0.0.1:1", Store: "memory:", Provider: "moon"}.Validate(), "auto, fake, openai-responses, openai, anthropic, gemini")
+}
+
+// TestResponsesWhenAskedFor: the Responses wire is there when it is named, beside the other wire of the same backend.
+func TestResponsesWhenAskedFor(t *testing.T) {
+	for _, c := range []struct{ chosen, wire, first, model string }{
+		{"auto", "", "openai", "openai-responses/x"},
+		{"auto", "chat", "openai", "openai-responses/x"},
+		{"auto", "responses", "openai-responses", "x"},
+		{"openai", "responses", "openai", "x"},
+		{"openai-responses", "", "openai-responses", "x"},
+	} {
+		setKey(t, "OPENAI", true)
+		setKey(t, "ANTHROPIC", true)
+		setKey(t, "GEMINI", false)
+		t.Setenv("OPENAI_WIRE", c.wire)
+		all, err := newProviders(Config{Provider: c.chosen}, fxtest.NewLifecycle(t))
+		require.NoError(t, err)
+		p, _ := all.Resolve("some-model")
+		require.Equal(t, c.first, p.Name(), "%+v", c)
+		_, model := all.Resolve("openai-responses/x")
+		require.Equal(t, c.model, model, "%+v", c)
+		for _, other := range []string{"openai", "anthropic"} {
+			p, _ = all.Resolve(other + "/x")
+			require.Equal(t, other, p.Name(), "%+v", c)
+		}
+	}
+	t.Setenv("OPENAI_WIRE", "telegraph")
+	_, err := newProviders(Config{Provider: "auto"}, fxtest.NewLifecycle(t))
+	require.ErrorContains(t, err, `OPENAI_WIRE "telegraph": want chat or responses`)
+	setKey(t, "OPENAI", false)
+	t.Setenv("OPENAI_WIRE", "responses")
+	_, err = newProviders(Config{Provider: "openai-responses"}, fxtest.NewLifecycle(t))
+	require.ErrorContains(t, err, "OPENAI_API_KEY")
+	all, err := newProviders(Config{Provider: "auto"}, fxtest.NewLifecycle(t))
+	require.NoError(t, err)
+	p, _ := all.Resolve("some-model")
+	require.Equal(t, "anthropic", p.Name(), "nothing of OpenAI is configured")
 }
 
 func setKey(t *testing.T, prefix string, set bool) {
@@ -64,4 +101,5 @@ func setKey(t *testing.T, prefix string, set bool) {
 	t.Setenv(prefix+"_API_KEY", value)
 	t.Setenv(prefix+"_BASE_URL", "")
 	t.Setenv(prefix+"_MODEL", "")
+	t.Setenv(prefix+"_WIRE", "")
 }
