@@ -8,6 +8,7 @@ require (
 	github.com/keel-agent/keel/adapters/bus v0.0.0
 	github.com/keel-agent/keel/adapters/memory v0.0.0
 	github.com/keel-agent/keel/adapters/postgres v0.0.0
+	github.com/keel-agent/keel/adapters/providers v0.0.0
 	github.com/keel-agent/keel/adapters/sqlite v0.0.0
 	github.com/keel-agent/keel/app v0.0.0
 	github.com/keel-agent/keel/domain v0.0.0
@@ -33,7 +34,6 @@ require (
 	github.com/jinzhu/inflection v1.0.0 // indirect
 	github.com/keel-agent/keel/adapters/httpapi v0.0.0 // indirect
 	github.com/keel-agent/keel/adapters/nats v0.0.0 // indirect
-	github.com/keel-agent/keel/adapters/providers v0.0.0 // indirect
 	github.com/keel-agent/keel/adapters/sqlstore v0.0.0 // indirect
 	github.com/keel-agent/keel/adapters/sse v0.0.0 // indirect
 	github.com/keel-agent/keel/adapters/tools v0.0.0 // indirect

@@ -61,6 +61,8 @@ var measures = []measure{
 	{"start", groupProcesses, start},
 	{"idle-streams", groupStreams, idleStreams},
 	{"fanout", groupStreams, fanout},
+	{"decode", groupProviders, decode},
+	{"requests", groupProviders, requests},
 }
 
 const (
@@ -68,6 +70,7 @@ const (
 	groupRuns      = "Runs"
 	groupProcesses = "Processes"
 	groupStreams   = "Streams"
+	groupProviders = "Providers"
 )
 
 // skipped is the error of a measure that this machine, or a flag, leaves out.
