@@ -36,7 +36,7 @@ WITH_MCP      := scripts/with-mcp-everything.sh
 
 .PHONY: help
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 ##
 ## Use
@@ -97,6 +97,12 @@ ONE_PROCESS := TestK19StuckClients|TestK20FrozenProcess|TestK30.*WhileTheListene
 .PHONY: three
 three: ## all end-to-end cases again, on three processes that share a Postgres; make test runs a part of them so
 	@KEEL_TEST_STORE='three processes' $(WITH_POSTGRES) go test $(TESTFLAGS) ./app/e2e -run '^TestK' -skip '$(ONE_PROCESS)'
+
+.PHONY: differential
+differential: ## decode the fixtures of the providers with the official SDKs too, and compare; builds for minutes
+	@dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; \
+	KEEL_FIXTURES_DIR=$$dir go test -short -count=1 -run '^TestFixtures$$' ./adapters/providers/... >/dev/null; \
+	cd adapters/providers/differential && export GOWORK=off KEEL_FIXTURES_DIR=$$dir && go mod tidy -diff && go vet . && go test -count=1 -v .
 
 .PHONY: mutants
 mutants: ## plant known bugs one at a time (mutants/bugs); each must make its test fail, MUTANTS=-run=REGEXP for some

@@ -5,6 +5,9 @@ import (
 	"io"
 	"maps"
 	"math/rand/v2"
+	"net/url"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -51,7 +54,10 @@ func (n NewDecoder) Decode(t testing.TB, body io.Reader) Decoded {
 
 // TestFixtures holds that each body means what its fixture says: whole, in two pieces cut at every byte, byte by byte,
 // and in pieces of any number and size.
+//
+// With KEEL_FIXTURES_DIR in the environment it also writes the bodies there, for the module that compares with SDKs.
 func TestFixtures(t *testing.T, n NewDecoder, fixtures []Fixture) {
+	write(t, fixtures)
 	random := rand.New(rand.NewPCG(1, 2))
 	for _, f := range fixtures {
 		t.Run(f.Name, func(t *testing.T) {
@@ -75,6 +81,21 @@ func TestFixtures(t *testing.T, n NewDecoder, fixtures []Fixture) {
 				require.Equal(t, whole, n.Decode(t, Pieces(f.End, list...)), "in the pieces %q", list)
 			}
 		})
+	}
+}
+
+// write puts the bodies into a directory of their own, named like that of the test.
+func write(t *testing.T, fixtures []Fixture) {
+	root := os.Getenv("KEEL_FIXTURES_DIR")
+	if root == "" {
+		return
+	}
+	here, err := os.Getwd()
+	require.NoError(t, err)
+	dir := filepath.Join(root, filepath.Base(here))
+	require.NoError(t, os.MkdirAll(dir, 0o755))
+	for _, f := range fixtures {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, url.PathEscape(f.Name)+".sse"), []byte(f.Body), 0o644))
 	}
 }
 
