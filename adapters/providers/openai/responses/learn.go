@@ -28,15 +28,14 @@ func (p *Provider) refuses(model string, what parameter) bool {
 	return known
 }
 
-// learn reads the body of the refusal of r and reports whether the next request will be shaped otherwise. Each thing is
-// learned once per model, so that the same refusal twice is a fault.
+// learn reads the body of the refusal of r and reports whether the next request will be shaped otherwise: it goes without
+// a parameter that r had.
 func (p *Provider) learn(r *request, body []byte) bool {
 	what, ok := r.refusedParameter(body)
-	if !ok {
-		return false
+	if ok {
+		p.refused.Store(refusal{r.Model, what}, true)
 	}
-	_, known := p.refused.LoadOrStore(refusal{r.Model, what}, true)
-	return !known
+	return ok
 }
 
 // refusedParameter returns which of its parameters r should go without. A level of thinking that a model does not have
@@ -66,13 +65,10 @@ var (
 // thoughts says what one generation does with the reasoning of earlier answers.
 type thoughts struct{ none bool }
 
-// refused reports whether body refuses the reasoning that was sent back, and has it left out of the next request: a
+// refused reports whether body refuses the reasoning that was just sent back, and has it left out of the next request: a
 // session must not die of an item that its backend no longer takes.
 func (t *thoughts) refused(body []byte) bool {
 	f := wire.BodyFault(0, body)
-	if t.none || !wrongHistory.MatchString(f.Code+" "+f.Message) {
-		return false
-	}
-	t.none = true
-	return true
+	t.none = wrongHistory.MatchString(f.Code + " " + f.Message)
+	return t.none
 }

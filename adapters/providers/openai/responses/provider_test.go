@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/keel-agent/keel/adapters/providers/openai"
@@ -284,4 +285,26 @@ func TestSilence(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestRefusedSideBySide: requests that were under way when another one taught what the model refuses learn the same.
+func TestRefusedSideBySide(t *testing.T) {
+	warm := 0.5
+	refused, both := make(chan struct{}), make(chan struct{})
+	refusal := responsestest.Error(400, responsestest.Fault("unsupported_parameter", "Unsupported parameter: 'temperature' is not supported with this model."))
+	late := refusal
+	late.Steps = append([]responsestest.Step{{Until: refused}}, refusal.Steps...)
+	s, p := start(t, late)
+	go func() {
+		defer close(both)
+		_, err := p.Generate(t.Context(), ports.ModelRequest{Options: ports.Options{Temperature: &warm}}, func(ports.Delta) {})
+		assert.NoError(t, err)
+	}()
+	require.Eventually(t, func() bool { return len(s.Requests()) == 1 }, 5*time.Second, time.Millisecond)
+	s.Push(refusal, hello, hello)
+	_, err := ask(t, p, func(r *ports.ModelRequest) { r.Options.Temperature = &warm })
+	require.NoError(t, err)
+	close(refused)
+	<-both
+	require.Len(t, s.Requests(), 4)
 }
