@@ -14,7 +14,7 @@ var (
 )
 
 // learn reads the body of the refusal of r and reports whether the next request will be shaped otherwise. Each thing is
-// learned once per model, so that the same refusal twice is a fault.
+// learned once per model, so that the same refusal twice is a fault; what another request learned meanwhile counts.
 func (p *Provider) learn(r *request, body []byte) bool {
 	text := strings.ToLower(string(body))
 	if m := tooManyTokens.FindStringSubmatch(text); m != nil {
@@ -26,12 +26,13 @@ func (p *Provider) learn(r *request, body []byte) bool {
 		return true
 	}
 	if r.Temperature != nil && strings.Contains(text, "temperature") {
-		_, known := p.noSampling.LoadOrStore(r.Model, true)
-		return !known
+		p.noSampling.Store(r.Model, true)
+		return true
 	}
 	if r.Thinking != nil && wrongThinking.MatchString(text) {
-		_, known := p.adaptive.LoadOrStore(r.Model, r.Thinking.Type != adaptive)
-		return !known
+		other := r.Thinking.Type != adaptive
+		learned, known := p.adaptive.LoadOrStore(r.Model, other)
+		return !known || learned == other
 	}
 	return false
 }

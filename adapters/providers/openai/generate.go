@@ -30,16 +30,17 @@ func (p *Provider) generate(ctx context.Context, backend *wire.Backend, req port
 		}
 		req.Model = model
 	}
-	refused := func(status int, body []byte) error {
-		if (status == http.StatusBadRequest || status == http.StatusUnprocessableEntity) && p.learn(req.Model, body) {
-			return errLearned
-		}
-		return nil
-	}
 	for {
-		body, err := p.body(req)
+		r := p.build(req)
+		body, err := r.encode()
 		if err != nil {
 			return ports.Reply{Model: req.Model}, err
+		}
+		refused := func(status int, body []byte) error {
+			if (status == http.StatusBadRequest || status == http.StatusUnprocessableEntity) && p.learn(r, body) {
+				return errLearned
+			}
+			return nil
 		}
 		d := &decoder{emit: emit, names: wire.ToolNames(req.Tools, maxName)}
 		reply, err := backend.Generate(ctx, "/chat/completions", body, req.Model, d, refused)

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/keel-agent/keel/adapters/providers/openai"
@@ -353,3 +354,25 @@ func TestSilence(t *testing.T) {
 }
 
 var _ io.ReadCloser = (*slowBody)(nil)
+
+// TestRefusedSideBySide: a request that was under way when another one taught what the model refuses learns the same.
+func TestRefusedSideBySide(t *testing.T) {
+	options := ports.Options{MaxTokens: 7}
+	refusal := openaitest.Error(400, openaitest.Fault("Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead.", "unsupported_parameter"))
+	taught, both := make(chan struct{}), make(chan struct{})
+	late := refusal
+	late.Steps = append([]openaitest.Step{{Until: taught}}, refusal.Steps...)
+	s, p := start(t, late)
+	go func() {
+		defer close(both)
+		_, err := p.Generate(t.Context(), ports.ModelRequest{Messages: []domain.Message{user("hi")}, Options: options}, func(ports.Delta) {})
+		assert.NoError(t, err)
+	}()
+	require.Eventually(t, func() bool { return len(s.Requests()) == 1 }, 5*time.Second, time.Millisecond)
+	s.Push(refusal, hello, hello)
+	_, err := p.Generate(t.Context(), ports.ModelRequest{Messages: []domain.Message{user("hi")}, Options: options}, func(ports.Delta) {})
+	require.NoError(t, err)
+	close(taught)
+	<-both
+	require.Len(t, s.Requests(), 4)
+}

@@ -37,9 +37,9 @@ type toolFunction struct {
 
 const noParameters = `{"type":"object","properties":{}}`
 
-// body returns the bytes of the request for req, shaped by what the backend is known to refuse.
-func (p *Provider) body(req ports.ModelRequest) ([]byte, error) {
-	r := request{
+// build returns the request for req, shaped by what the backend is known to refuse.
+func (p *Provider) build(req ports.ModelRequest) *request {
+	r := &request{
 		Model: req.Model, Messages: messages(req), Temperature: req.Options.Temperature,
 		ReasoningEffort: req.Options.Thinking, Stream: true,
 	}
@@ -58,6 +58,11 @@ func (p *Provider) body(req ports.ModelRequest) ([]byte, error) {
 		}
 		r.Tools = append(r.Tools, tool{Type: "function", Function: f})
 	}
+	return r
+}
+
+// encode returns the bytes of r.
+func (r *request) encode() ([]byte, error) {
 	b, err := wire.Encode(r)
 	if err != nil {
 		return nil, &ports.ProviderError{Class: ports.Fatal, Code: "request", Message: "the request cannot be written: " + err.Error(), Err: err}
@@ -65,16 +70,17 @@ func (p *Provider) body(req ports.ModelRequest) ([]byte, error) {
 	return b, nil
 }
 
-// learn reads the body of a refused request and reports whether the next one will be shaped otherwise.
-func (p *Provider) learn(model string, body []byte) bool {
-	if bytes.Contains(body, []byte("stream_options")) || bytes.Contains(body, []byte("include_usage")) {
-		if p.noStreamOptions.CompareAndSwap(false, true) {
-			return true
-		}
+// learn reads the body of the refusal of r and reports whether the next request will be shaped otherwise: it goes without
+// a parameter that r had.
+func (p *Provider) learn(r *request, body []byte) bool {
+	has := func(name string) bool { return bytes.Contains(body, []byte(name)) }
+	switch {
+	case r.StreamOptions != nil && (has("stream_options") || has("include_usage")):
+		p.noStreamOptions.Store(true)
+	case r.MaxTokens > 0 && has("max_completion_tokens") && has("max_tokens"):
+		p.completionTokens.Store(r.Model, true)
+	default:
+		return false
 	}
-	if bytes.Contains(body, []byte("max_completion_tokens")) && bytes.Contains(body, []byte("max_tokens")) {
-		_, known := p.completionTokens.LoadOrStore(model, true)
-		return !known
-	}
-	return false
+	return true
 }

@@ -15,9 +15,9 @@ import (
 func requestOf(t *testing.T, req ports.ModelRequest) string {
 	p, err := New(Config{BaseURL: "http://127.0.0.1:1"})
 	require.NoError(t, err)
-	body, err := p.body(req)
+	body, err := p.build(req).encode()
 	require.NoError(t, err)
-	again, err := p.body(req)
+	again, err := p.build(req).encode()
 	require.NoError(t, err)
 	require.Equal(t, string(body), string(again), "equal requests have equal bytes")
 	require.True(t, json.Valid(body))
