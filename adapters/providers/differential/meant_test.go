@@ -55,6 +55,7 @@ var values = map[string]map[string]string{
 	},
 	"responses": {
 		"a-call-that-was-never-done": lastIsAll, "k27-half-that-stays-alone": lastIsAll, "no-output-at-the-end": lastIsAll, "reasoning-told-when-done": lastIsAll,
+		"new-ids-and-an-item-left-out": lastIsAll, "reasoning-told-behind-a-newer-one": lastIsAll,
 		"the-end-without-white-space": "what was shown stays", "nothing-of-a-call-at-the-cap": neverBegun, "no-status": named, "no-type-members": named,
 		"response-done": named, "whole-response": noStream,
 	},

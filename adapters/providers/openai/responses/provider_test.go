@@ -217,7 +217,7 @@ func TestModelsAndTheDefault(t *testing.T) {
 	require.Contains(t, string(s.Requests()[0].Body), `"model":"first"`)
 	models, err := newProvider(t, openai.Config{BaseURL: s.URL(), Model: "second"}).Models(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, []ports.Model{{ID: "second"}, {ID: "first"}}, models)
+	require.Equal(t, []ports.Model{{ID: "second", Listed: true}, {ID: "first", Listed: true}}, models)
 	_, err = responses.New(openai.Config{BaseURL: "ftp://x"})
 	require.ErrorContains(t, err, "base URL")
 }
