@@ -13,6 +13,7 @@ import (
 	"github.com/keel-agent/keel/adapters/providers/anthropic"
 	"github.com/keel-agent/keel/adapters/providers/gemini"
 	"github.com/keel-agent/keel/adapters/providers/openai"
+	"github.com/keel-agent/keel/adapters/providers/openai/responses"
 	"github.com/keel-agent/keel/ports"
 )
 
@@ -53,6 +54,9 @@ func TestCredentialsOfTenants(t *testing.T) {
 	for name, open := range map[string]func(base string) (ports.Provider, error){
 		"openai": func(base string) (ports.Provider, error) {
 			return openai.New(openai.Config{BaseURL: base, APIKey: own})
+		},
+		"openai-responses": func(base string) (ports.Provider, error) {
+			return responses.New(openai.Config{BaseURL: base, APIKey: own})
 		},
 		"anthropic": func(base string) (ports.Provider, error) {
 			return anthropic.New(anthropic.Config{BaseURL: base, APIKey: own})
