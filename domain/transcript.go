@@ -54,6 +54,7 @@ type waitingInput struct {
 // turnInput is what is remembered of an input until the turn that answers it is over.
 type turnInput struct {
 	selection string
+	retryOf   Seq
 	answers   int // assistant messages that listed it, failed ones too
 }
 
@@ -91,7 +92,7 @@ func (t *Transcript) apply(seq Seq, k Kind, said fact) {
 	switch k {
 	case UserMessage:
 		t.waiting = append(t.waiting, waitingInput{seq, said.input})
-		t.turn[seq] = &turnInput{selection: said.input.Selection}
+		t.turn[seq] = &turnInput{selection: said.input.Selection, retryOf: said.input.RetryOf}
 	case AssistantMessage:
 		t.answer(seq, said.answer, legacy)
 	case ToolResult:
@@ -234,11 +235,20 @@ func (t *Transcript) forget() {
 
 // Selection returns the selection in force for a request that presents the inputs of p, and how many assistant
 // messages (failed ones too) the ledger holds for the input that brought it. Without any selection, the count is that
-// of the input that was presented most often; without any input, that of the turn.
+// of the input that was presented most often; without any input, that of the turn. An input that a later one names in
+// retryOf has no say.
 func (t *Transcript) Selection(p Presented) (selection string, answers int) {
+	var replaced []Seq
 	for _, s := range slices.Backward(p.Seqs) {
-		if in := t.turn[s]; in != nil && in.selection != "" {
+		in := t.turn[s]
+		if in == nil || slices.Contains(replaced, s) {
+			continue
+		}
+		if in.selection != "" {
 			return in.selection, in.answers
+		}
+		if in.retryOf < s {
+			replaced = append(replaced, in.retryOf)
 		}
 	}
 	if len(p.Seqs) == 0 {

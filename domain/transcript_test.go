@@ -235,6 +235,18 @@ func TestEntriesAndPending(t *testing.T) {
 }
 
 // The selection of the latest presented input is in force for the whole turn, and over with it.
+// A selection that cannot work does not outlive the input that brought it: a retry replaces both.
+func TestSelectionOfAReplacedInput(t *testing.T) {
+	tr := domain.NewTranscript()
+	for i, raw := range []string{`{"text":"a","selection":{"model":"gone"}}`, `{"text":"a","retryOf":1}`} {
+		require.NoError(t, tr.Apply(domain.Event{Seq: domain.Seq(i + 1), Kind: domain.UserMessage, Payload: domaintest.Payload(raw)}))
+	}
+	sel, _ := tr.Selection(tr.Present(2, nil))
+	require.Empty(t, sel)
+	sel, _ = tr.Selection(tr.Present(1, nil))
+	require.Equal(t, `{"model":"gone"}`, sel)
+}
+
 func TestTranscriptSelection(t *testing.T) {
 	tr := domain.NewTranscript()
 	add := func(items ...any) {

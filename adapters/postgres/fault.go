@@ -61,6 +61,11 @@ func fateOfAcquire(ctx context.Context, err error) fate {
 	return f
 }
 
+func readOnly(err error) bool {
+	var server *pgconn.PgError
+	return errors.As(err, &server) && server.Code == "25006"
+}
+
 // fateOfCode reads an SQLSTATE.
 func fateOfCode(code string) fate {
 	switch code {

@@ -187,3 +187,24 @@ func TestSchemaChangesUnderneath(t *testing.T) {
 		})
 	}
 }
+
+// A connection that began while the database took no writes is given up, so that writes go on once it takes them again.
+func TestReadOnlyConnectionsAreReplaced(t *testing.T) {
+	u := postgrestest.Database(t, "")
+	if _, err := postgres.Migrate(t.Context(), u); err != nil {
+		t.Fatal(err)
+	}
+	postgrestest.Exec(t, u, "DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET default_transaction_read_only = on', current_database()); END $$")
+	store := open(t, postgres.Config{URL: u, MaxConns: 4})
+	ref := domain.SessionRef{Tenant: "t", Session: "s"}
+	create := domain.CreateSession{At: at, Request: domaintest.Payload(`{}`)}
+	if _, err := store.Do(t.Context(), ref, create); !errors.Is(err, ports.ErrUnavailable) {
+		t.Fatalf("error %v", err)
+	}
+	postgrestest.Exec(t, u, "SET default_transaction_read_only = off", "DO $$ BEGIN EXECUTE format('ALTER DATABASE %I RESET default_transaction_read_only', current_database()); END $$")
+	for range 8 {
+		if _, err := store.Do(t.Context(), ref, create); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

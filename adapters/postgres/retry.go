@@ -92,6 +92,9 @@ func (s *Store) once(ctx context.Context, op attempt) (sent bool, f fate, err er
 	defer conn.Release()
 	if sent, err = op(ctx, conn); err != nil {
 		f = fateOf(err, conn.Conn().IsClosed())
+		if readOnly(err) { // it leads to a standby, or began while the database took no writes
+			closeNow(conn.Conn())
+		}
 	}
 	return sent, f, err
 }

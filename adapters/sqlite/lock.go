@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"syscall"
 )
 
@@ -18,6 +19,9 @@ type fileLock struct{ file *os.File }
 // lockFile takes the lock of the database at path, or returns ErrLocked. The lock file itself stays for ever: removing
 // it would let two processes lock two files of one name.
 func lockFile(path string) (*fileLock, error) {
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		path = real // one database, one lock, by whatever link it is reached
+	}
 	name := path + ".lock"
 	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {

@@ -203,3 +203,16 @@ func changed(t *testing.T, path string) time.Time {
 	}
 	return info.ModTime()
 }
+
+// A database has one lock, whatever link leads to it.
+func TestLinksLeadToTheSameLock(t *testing.T) {
+	path := migrated(t)
+	open(t, sqlite.Config{Path: path})
+	link := filepath.Join(t.TempDir(), "link.db")
+	if err := os.Symlink(path, link); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := sqlite.Open(t.Context(), sqlite.Config{Path: link}); !errors.Is(err, sqlite.ErrLocked) {
+		t.Errorf("error %v", err)
+	}
+}
