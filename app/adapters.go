@@ -360,6 +360,15 @@ func newRunner(d runnerDeps) (*runner.Runner, error) {
 	if err := distinctTools(d.Tools); err != nil {
 		return nil, err
 	}
+	store, _, err := d.Config.storeScheme()
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, p := range d.Providers.All() {
+		names = append(names, p.Name())
+	}
+	d.Log.Info("set up", zap.String("store", store), zap.Strings("providers", names), zap.String("model", d.Config.Model))
 	var credentials runner.Credentials
 	if d.Vault != nil {
 		credentials = d.Vault
