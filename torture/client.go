@@ -21,7 +21,7 @@ var tenants = []string{"t0", "t1"}
 // onlyOf is a session that exists in one tenant alone.
 func onlyOf(tenant string) string { return "only-" + tenant }
 
-func tokenOf(tenant string) string { return "token-of-" + tenant }
+func tokenOf(tenant string) string { return "bearer-token-of-" + tenant }
 
 // load is all clients. They know every server's address and go on at the next one when a request fails.
 type load struct {

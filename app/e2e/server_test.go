@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -26,6 +27,8 @@ var keel string // the program under test
 func TestMain(m *testing.M) { os.Exit(testMain(m)) }
 
 func testMain(m *testing.M) int {
+	// Servers would inherit that it is ignored, where the tests run detached, and leave it so.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
 	dir, err := os.MkdirTemp("", "keel-e2e-")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
