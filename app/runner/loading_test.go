@@ -2,6 +2,7 @@ package runner_test
 
 import (
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -107,10 +108,12 @@ func TestToolsAreLookedUpAnewForEachRequest(t *testing.T) {
 		n := w.start()
 		w.say("first")
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		require.Empty(t, w.provider.requests[0].Tools)
 		close(w.tools.known)
 		w.say("second")
 		time.Sleep(time.Second)
+		synctest.Wait()
 		require.Len(t, w.provider.requests[1].Tools, 6)
 		require.Equal(t, 1, w.tools.times("count"))
 		n.drain(time.Second)
