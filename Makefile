@@ -92,7 +92,7 @@ fuzz-each:
 	echo "fuzzed $$(wc -w <<<"$$targets") targets for $(FUZZTIME) each"
 
 # Those left out hold or count one process, or bring the others themselves.
-ONE_PROCESS := TestK19StuckClients|TestK20FrozenProcess|TestK30.*WhileTheListenerIsAway|TestK31SigtermAndALostLease
+ONE_PROCESS := TestK19StuckClients|TestK20FrozenProcess|TestK23TwoWriters|TestK30.*WhileTheListenerIsAway|TestK31SigtermAndALostLease
 
 .PHONY: three
 three: ## all end-to-end cases again, on three processes that share a Postgres; make test runs a part of them so
