@@ -94,9 +94,11 @@ func openSQLite(c Config, o opening, f *fanout, lc fx.Lifecycle, log *zap.Logger
 	s, err := unlocked(o, log, func(ctx context.Context) (*sqlite.Store, error) {
 		ctx, cancel := context.WithTimeout(ctx, openTimeout)
 		defer cancel()
-		if _, err := sqlite.Migrate(ctx, path); err != nil {
+		schema, err := sqlite.Migrate(ctx, path)
+		if err != nil {
 			return nil, err
 		}
+		warnOfNewer(schema, log)
 		return sqlite.Open(ctx, sqlite.Config{Path: path, Notifier: f, Logger: log.Named("sqlite")})
 	})
 	if err != nil {
@@ -143,9 +145,11 @@ func unlocked(o opening, log *zap.Logger, open func(context.Context) (*sqlite.St
 func openPostgres(c Config, f *fanout, lc fx.Lifecycle, log *zap.Logger) (store, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), openTimeout)
 	defer cancel()
-	if _, err := postgres.Migrate(ctx, c.directURL()); err != nil {
+	schema, err := postgres.Migrate(ctx, c.directURL())
+	if err != nil {
 		return store{}, err
 	}
+	warnOfNewer(schema, log)
 	across, err := openBus(ctx, c, log)
 	if err != nil {
 		return store{}, err

@@ -106,6 +106,9 @@ func RotateSecrets(
 		return secrets.Rotation{}, err
 	}
 	defer done()
+	if err := checkSchema(ctx, c); err != nil {
+		return secrets.Rotation{}, err
+	}
 	return secrets.New(store, keys, systemClock{}).Rotate(ctx, failed, progress)
 }
 

@@ -105,8 +105,7 @@ func (c Config) check(log *zap.Logger) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), openTimeout)
 	defer cancel()
-	_, err = MigrationStatus(ctx, c)
-	return err
+	return checkSchema(ctx, c)
 }
 
 // serve serves until an end that no failed successor takes back.

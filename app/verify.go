@@ -12,7 +12,8 @@ import (
 	"github.com/keel-agent/keel/ports"
 )
 
-// ErrNothingToVerify is returned by Verify for a store that it cannot check and for a session that does not exist.
+// ErrNothingToVerify is returned by Verify for a store that it cannot check, and when there is no session of the given
+// tenant or id.
 var ErrNothingToVerify = errors.New("nothing to verify")
 
 // Pages of Verify. A page of events is kept small, for each of them may be as large as a payload may be.
@@ -46,6 +47,9 @@ func Verify(ctx context.Context, c Config, v Verification) (Verified, error) {
 		return Verified{}, err
 	}
 	defer done()
+	if err := checkSchema(ctx, c); err != nil {
+		return Verified{}, err
+	}
 	w := verifying{Verification: v, ledger: ledger, audit: audit}
 	err = w.all(ctx)
 	return w.count, err
@@ -112,8 +116,19 @@ func (w *verifying) all(ctx context.Context) error {
 			w.fault(ref, "session", "the row is missing, but there are events, runs or tool calls")
 		}
 	}
-	if w.Session != "" && w.count.Sessions == 0 && w.count.Faults == 0 {
+	return w.found()
+}
+
+// found returns ErrNothingToVerify when what was named is not there. A store may be empty.
+func (w *verifying) found() error {
+	switch {
+	case w.count.Sessions > 0 || w.count.Faults > 0:
+	case w.Tenant != "" && w.Session != "":
+		return fmt.Errorf("%w: tenant %q has no session %q", ErrNothingToVerify, w.Tenant, w.Session)
+	case w.Session != "":
 		return fmt.Errorf("%w: there is no session %q", ErrNothingToVerify, w.Session)
+	case w.Tenant != "":
+		return fmt.Errorf("%w: tenant %q has no session", ErrNothingToVerify, w.Tenant)
 	}
 	return nil
 }

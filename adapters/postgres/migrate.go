@@ -11,23 +11,23 @@ import (
 	"github.com/keel-agent/keel/adapters/sqlstore"
 )
 
-// Migrate brings the schema of the database at url up to date and returns what it applied. Any number of processes may
+// Migrate brings the schema of the database at url up to date and returns it with what was applied. Any number of processes may
 // call it at once; it uses one connection of its own. The URL must not lead through a pooler in transaction mode, for
 // the advisory lock belongs to the connection.
-func Migrate(ctx context.Context, url string) ([]sqlstore.Migration, error) {
+func Migrate(ctx context.Context, url string) (sqlstore.Schema, error) {
 	db, err := migrationDB(url)
 	if err != nil {
-		return nil, err
+		return sqlstore.Schema{}, err
 	}
 	defer func() { _ = db.Close() }()
 	return sqlstore.Migrate(ctx, db, sqlstore.Postgres)
 }
 
-// Status returns the migrations of the database at url, applied and pending.
-func Status(ctx context.Context, url string) ([]sqlstore.Migration, error) {
+// Status returns the schema of the database at url with the migrations, applied and pending. It changes nothing.
+func Status(ctx context.Context, url string) (sqlstore.Schema, error) {
 	db, err := migrationDB(url)
 	if err != nil {
-		return nil, err
+		return sqlstore.Schema{}, err
 	}
 	defer func() { _ = db.Close() }()
 	return sqlstore.Status(ctx, db, sqlstore.Postgres)

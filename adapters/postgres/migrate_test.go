@@ -17,19 +17,19 @@ func pending(all []sqlstore.Migration) []sqlstore.Migration {
 func TestMigrateAppliesEachMigrationOnce(t *testing.T) {
 	url := postgrestest.Schema(t)
 	before, err := postgres.Status(t.Context(), url)
-	if err != nil || len(before) == 0 || len(pending(before)) != len(before) {
+	if err != nil || len(before.Migrations) == 0 || len(pending(before.Migrations)) != len(before.Migrations) {
 		t.Fatalf("status of an empty schema: %v, error %v", before, err)
 	}
 	applied, err := postgres.Migrate(t.Context(), url)
-	if err != nil || len(applied) != len(before) {
+	if err != nil || len(applied.Migrations) != len(before.Migrations) {
 		t.Fatalf("applied %v of %v, error %v", applied, before, err)
 	}
 	again, err := postgres.Migrate(t.Context(), url)
-	if err != nil || len(again) != 0 {
+	if err != nil || len(again.Migrations) != 0 {
 		t.Fatalf("applied again: %v, error %v", again, err)
 	}
 	after, err := postgres.Status(t.Context(), url)
-	if err != nil || len(after) != len(before) || len(pending(after)) != 0 {
+	if err != nil || len(after.Migrations) != len(before.Migrations) || len(pending(after.Migrations)) != 0 {
 		t.Fatalf("status afterwards: %v, error %v", after, err)
 	}
 }
@@ -47,12 +47,12 @@ func TestMigrateBySeveralProcessesAtOnce(t *testing.T) {
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			applied = append(applied, got...)
+			applied = append(applied, got.Migrations...)
 		})
 	}
 	group.Wait()
 	all, err := postgres.Status(t.Context(), url)
-	if err != nil || len(applied) != len(all) || len(pending(all)) != 0 {
+	if err != nil || len(applied) != len(all.Migrations) || len(pending(all.Migrations)) != 0 {
 		t.Fatalf("all of them applied %v, status %v, error %v", applied, all, err)
 	}
 }

@@ -75,7 +75,7 @@ func TestStatusBesideAServer(t *testing.T) {
 	path := migrated(t)
 	open(t, sqlite.Config{Path: path})
 	status, err := sqlite.Status(t.Context(), path)
-	if err != nil || len(status) == 0 || status[0].AppliedAt.IsZero() {
+	if err != nil || len(status.Migrations) == 0 || status.Migrations[0].AppliedAt.IsZero() {
 		t.Errorf("status %v, error %v", status, err)
 	}
 }

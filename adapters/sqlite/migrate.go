@@ -12,53 +12,54 @@ import (
 	"github.com/keel-agent/keel/ports"
 )
 
-// Migrate brings the schema of the database at path up to date, creating the file if need be, and returns what it
-// applied. It returns ErrLocked while a process serves the database.
-func Migrate(ctx context.Context, path string) ([]sqlstore.Migration, error) {
+// Migrate brings the schema of the database at path up to date, creating the file if need be, and returns it with
+// what was applied. It returns ErrLocked while a process serves the database.
+func Migrate(ctx context.Context, path string) (sqlstore.Schema, error) {
+	var none sqlstore.Schema
 	if err := exists(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err // before anything is made beside it
+		return none, err // before anything is made beside it
 	}
 	lock, err := lockFile(path)
 	if err != nil {
-		return nil, err
+		return none, err
 	}
 	defer lock.release()
 	// SQLite would make a file that everybody may read. The files beside it get the mode of this one.
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("sqlite: %w", err)
+		return none, fmt.Errorf("sqlite: %w", err)
 	}
 	if err := f.Close(); err != nil {
-		return nil, fmt.Errorf("sqlite: %w", err)
+		return none, fmt.Errorf("sqlite: %w", err)
 	}
-	return migrating(path, []string{"journal_mode(WAL)", "synchronous(FULL)"}, func(db *sql.DB) ([]sqlstore.Migration, error) {
+	return migrating(path, []string{"journal_mode(WAL)", "synchronous(FULL)"}, func(db *sql.DB) (sqlstore.Schema, error) {
 		return sqlstore.Migrate(ctx, db, sqlstore.SQLite)
 	})
 }
 
-// Status returns the migrations of the database at path, applied and pending. It changes nothing and may be asked while
+// Status returns the schema of the database at path with the migrations, applied and pending. It changes nothing and may be asked while
 // a process serves the database.
-func Status(ctx context.Context, path string) ([]sqlstore.Migration, error) {
+func Status(ctx context.Context, path string) (sqlstore.Schema, error) {
 	if err := exists(path); err != nil {
-		return nil, err
+		return sqlstore.Schema{}, err
 	}
-	return migrating(path, []string{"query_only(1)"}, func(db *sql.DB) ([]sqlstore.Migration, error) {
+	return migrating(path, []string{"query_only(1)"}, func(db *sql.DB) (sqlstore.Schema, error) {
 		return sqlstore.Status(ctx, db, sqlstore.SQLite)
 	})
 }
 
-func migrating(path string, pragmas []string, f func(db *sql.DB) ([]sqlstore.Migration, error)) ([]sqlstore.Migration, error) {
+func migrating(path string, pragmas []string, f func(db *sql.DB) (sqlstore.Schema, error)) (sqlstore.Schema, error) {
 	db, err := sql.Open("sqlite", dsn(path, "rw", pragmas...))
 	if err != nil {
-		return nil, named(path, err)
+		return sqlstore.Schema{}, named(path, err)
 	}
 	defer func() { _ = db.Close() }()
 	db.SetMaxOpenConns(1)
-	migrations, err := f(db)
+	schema, err := f(db)
 	if err != nil {
 		err = named(path, err)
 	}
-	return migrations, err
+	return schema, err
 }
 
 // exists returns an error that names path unless a file is there.

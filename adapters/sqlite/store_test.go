@@ -22,19 +22,19 @@ func TestMigrateAppliesEachMigrationOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	before, err := sqlite.Status(t.Context(), path)
-	if err != nil || len(before) == 0 || !before[0].AppliedAt.IsZero() {
+	if err != nil || len(before.Migrations) == 0 || !before.Migrations[0].AppliedAt.IsZero() {
 		t.Fatalf("status of an empty database: %v, error %v", before, err)
 	}
 	applied, err := sqlite.Migrate(t.Context(), path)
-	if err != nil || len(applied) != len(before) {
+	if err != nil || len(applied.Migrations) != len(before.Migrations) {
 		t.Fatalf("applied %v of %v, error %v", applied, before, err)
 	}
 	again, err := sqlite.Migrate(t.Context(), path)
-	if err != nil || len(again) != 0 {
+	if err != nil || len(again.Migrations) != 0 {
 		t.Fatalf("applied again: %v, error %v", again, err)
 	}
 	after, err := sqlite.Status(t.Context(), path)
-	if err != nil || len(after) != len(before) || after[0].AppliedAt.IsZero() {
+	if err != nil || len(after.Migrations) != len(before.Migrations) || after.Migrations[0].AppliedAt.IsZero() {
 		t.Fatalf("status afterwards: %v, error %v", after, err)
 	}
 }

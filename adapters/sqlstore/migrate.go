@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"embed"
+	"errors"
 	"fmt"
 	"io/fs"
 	"time"
@@ -31,89 +32,135 @@ type Migration struct {
 	AppliedAt time.Time // zero while pending
 }
 
+// Schema is how far a database has come in the history of its schema.
+type Schema struct {
+	Migrations []Migration
+	Version    int64 // the newest migration that was applied, 0 when none was
+	Known      int64 // the newest one that this program has
+}
+
+// Newer reports whether a newer program has migrated the database.
+func (s Schema) Newer() bool { return s.Version > s.Known }
+
+// ErrTooNew is returned for a schema that this program must not work with.
+var ErrTooNew = errors.New("a newer version of keel has changed the schema so that this one cannot read it")
+
+// generation is how many versions of migrations go on working side by side: programs ignore what later migrations of
+// their own thousand have added. The first of the next thousand is one that older programs must not work with.
+const generation = 1000
+
+// Readable returns ErrTooNew when s is of a later generation than this program.
+func (s Schema) Readable() error {
+	if s.Version/generation <= s.Known/generation {
+		return nil
+	}
+	return fmt.Errorf("%w (schema %d, this version knows %d): install the newer one, or restore a backup made before", ErrTooNew, s.Version, s.Known)
+}
+
 // migrationsTable keeps which migrations were applied.
 const migrationsTable = "keel_migrations"
 
-// Migrate brings the schema of db up to date and returns the migrations that it applied; none when there was nothing
-// to do. Each runs in a transaction of its own. On Postgres an advisory lock lets one caller at a time migrate, the
+// Migrate brings the schema of db up to date and returns it with the migrations that it applied; none when there was
+// nothing to do, as when the schema is newer than this program. It returns ErrTooNew for one that is too new to be worked
+// with. Each migration runs in a transaction of its own. On Postgres an advisory lock lets one caller at a time migrate, the
 // others wait up to five minutes for it; one connection of db is enough. Afterwards the planner's statistics are new.
-func Migrate(ctx context.Context, db *sql.DB, d Dialect) ([]Migration, error) {
-	p, err := provider(db, d)
+func Migrate(ctx context.Context, db *sql.DB, d Dialect) (Schema, error) {
+	var s Schema
+	options, err := exclusively(d)
 	if err != nil {
-		return nil, err
+		return s, err
+	}
+	p, err := provider(db, d, options...)
+	if err != nil {
+		return s, err
 	}
 	results, err := p.Up(ctx)
-	var applied []Migration
 	for _, r := range results {
-		applied = append(applied, Migration{Version: r.Source.Version, Name: r.Source.Path, AppliedAt: time.Now().UTC()})
+		s.Migrations = append(s.Migrations, Migration{Version: r.Source.Version, Name: r.Source.Path, AppliedAt: time.Now().UTC()})
+	}
+	if err == nil {
+		s.Version, s.Known, err = p.GetVersions(ctx)
 	}
 	if err != nil {
-		return applied, fmt.Errorf("migrate: %w", err)
+		return s, fmt.Errorf("migrate: %w", err)
 	}
-	if len(applied) > 0 {
+	if len(s.Migrations) > 0 {
 		for _, table := range []string{"sessions", "events", "runs", "processes", "tool_calls", "settings", "secrets"} {
 			if _, err := db.ExecContext(ctx, "ANALYZE "+table); err != nil {
-				return applied, fmt.Errorf("analyze after migration: %w", err)
+				return s, fmt.Errorf("analyze after migration: %w", err)
 			}
 		}
 	}
-	return applied, nil
+	return s, s.Readable()
 }
 
-// Status returns all migrations in order, applied or pending. It changes no table of the store; on Postgres it may
-// create the one that records migrations.
-func Status(ctx context.Context, db *sql.DB, d Dialect) ([]Migration, error) {
+// Status returns the schema with all migrations of this program in order, applied or pending. It changes nothing.
+func Status(ctx context.Context, db *sql.DB, d Dialect) (Schema, error) {
 	p, err := provider(db, d)
 	if err != nil {
-		return nil, err
+		return Schema{}, err
 	}
-	if d == SQLite {
-		recorded := false
-		const text = "SELECT EXISTS (SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?)"
-		if err := db.QueryRowContext(ctx, text, migrationsTable).Scan(&recorded); err != nil {
-			return nil, fmt.Errorf("migration status: %w", err)
+	s, err := status(ctx, db, p, recorded[d])
+	if err != nil {
+		return Schema{}, fmt.Errorf("migration status: %w", err)
+	}
+	return s, nil
+}
+
+// recorded asks whether there is the table that the parameter names. goose would make it.
+var recorded = map[Dialect]string{
+	SQLite:   "SELECT EXISTS (SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = $1)",
+	Postgres: "SELECT to_regclass($1) IS NOT NULL",
+}
+
+func status(ctx context.Context, db *sql.DB, p *goose.Provider, recorded string) (s Schema, err error) {
+	there := false
+	if err := db.QueryRowContext(ctx, recorded, migrationsTable).Scan(&there); err != nil {
+		return s, err
+	}
+	if !there {
+		for _, source := range p.ListSources() {
+			s.Migrations = append(s.Migrations, Migration{Version: source.Version, Name: source.Path})
+			s.Known = source.Version
 		}
-		if !recorded {
-			return pending(p.ListSources()), nil
-		}
+		return s, nil
 	}
 	states, err := p.Status(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("migration status: %w", err)
+		return s, err
 	}
-	all := make([]Migration, 0, len(states))
-	for _, s := range states {
-		m := Migration{Version: s.Source.Version, Name: s.Source.Path}
-		if s.State == goose.StateApplied {
-			m.AppliedAt = s.AppliedAt.UTC()
+	for _, state := range states {
+		m := Migration{Version: state.Source.Version, Name: state.Source.Path}
+		if state.State == goose.StateApplied {
+			m.AppliedAt = state.AppliedAt.UTC()
 		}
-		all = append(all, m)
+		s.Migrations = append(s.Migrations, m)
 	}
-	return all, nil
+	s.Version, s.Known, err = p.GetVersions(ctx)
+	return s, err
 }
 
-func pending(sources []*goose.Source) []Migration {
-	all := make([]Migration, 0, len(sources))
-	for _, s := range sources {
-		all = append(all, Migration{Version: s.Version, Name: s.Path})
+// exclusively makes callers of one database wait for each other. SQLite's wait for the writer's lock as it is.
+func exclusively(d Dialect) ([]goose.ProviderOption, error) {
+	if d != Postgres {
+		return nil, nil
 	}
-	return all
+	locker, err := lock.NewPostgresSessionLocker(lock.WithLockTimeout(1, 300))
+	if err != nil {
+		return nil, err
+	}
+	return []goose.ProviderOption{goose.WithSessionLocker(locker)}, nil
 }
 
-func provider(db *sql.DB, d Dialect) (*goose.Provider, error) {
+func provider(db *sql.DB, d Dialect, options ...goose.ProviderOption) (*goose.Provider, error) {
 	files, err := fs.Sub(migrations, "migrations/"+string(d))
 	if err != nil {
 		return nil, err
 	}
-	options := []goose.ProviderOption{goose.WithTableName(migrationsTable), goose.WithDisableGlobalRegistry(true)}
+	options = append(options, goose.WithTableName(migrationsTable), goose.WithDisableGlobalRegistry(true))
 	dialect := goose.DialectSQLite3
 	if d == Postgres {
 		dialect = goose.DialectPostgres
-		locker, err := lock.NewPostgresSessionLocker(lock.WithLockTimeout(1, 300))
-		if err != nil {
-			return nil, err
-		}
-		options = append(options, goose.WithSessionLocker(locker))
 	}
 	return goose.NewProvider(dialect, db, files, options...)
 }

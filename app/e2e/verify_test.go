@@ -343,10 +343,17 @@ func TestVerify(t *testing.T) {
 			require.Contains(t, out, "default/s1: unanswered: the row says [1], the events give []\n")
 			code, out, _ = command(t, "verify", "--store", store, "--session", "failed")
 			require.Equal(t, 0, code, out)
-			code, out, _ = command(t, "verify", "--store", store, "--tenant", "another")
-			require.Equal(t, 0, code, out)
-			code, _, errs = command(t, "verify", "--store", store, "--session", "nowhere")
-			require.Equal(t, 2, code, errs)
+			code, out, _ = command(t, "verify", "--store", store, "--tenant", "default")
+			require.Equal(t, 1, code, out)
+			for want, args := range map[string][]string{
+				`tenant "another" has no session`: {"--tenant", "another"}, `there is no session "nowhere"`: {"--session", "nowhere"},
+				`tenant "another" has no session "s1"`: {"--tenant", "another", "--session", "s1"},
+			} {
+				code, out, errs = command(t, append([]string{"verify", "--store", store}, args...)...)
+				require.Equal(t, 2, code, "%v: %s%s", args, out, errs)
+				require.Contains(t, errs, want)
+				require.Empty(t, out)
+			}
 		})
 	}
 }
@@ -365,4 +372,18 @@ func TestVerifyRefuses(t *testing.T) {
 		require.Empty(t, out)
 		require.NotEmpty(t, errs)
 	}
+}
+
+// An empty store is in order; that what was asked for is not in it is not.
+func TestVerifyOfNothing(t *testing.T) {
+	t.Parallel()
+	store := newStore(t, "sqlite")
+	code, _, errs := command(t, "migrate", "up", "--store", store)
+	require.Equal(t, 0, code, errs)
+	code, out, errs := command(t, "verify", "--store", store)
+	require.Equal(t, 0, code, errs)
+	require.Equal(t, "verified 0 sessions with 0 events: 0 faults\n", out)
+	code, out, errs = command(t, "verify", "--store", store, "--tenant", "none")
+	require.Equal(t, 2, code, out)
+	require.Contains(t, errs, `tenant "none" has no session`)
 }

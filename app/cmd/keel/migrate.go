@@ -23,27 +23,35 @@ type storeFlags struct {
 type migrateUpCmd struct{ storeFlags }
 
 func (m *migrateUpCmd) Run() error {
-	applied, err := app.Migrate(context.Background(), app.Config{Store: m.Store})
-	for _, a := range applied {
+	schema, err := app.Migrate(context.Background(), app.Config{Store: m.Store})
+	for _, a := range schema.Migrations {
 		fmt.Printf("applied %d %s\n", a.Version, a.Name)
 	}
-	if err == nil && len(applied) == 0 {
+	switch {
+	case err != nil:
+		return err
+	case schema.Newer():
+		fmt.Printf("nothing to apply: the schema is at %d, of a newer version of keel; this one knows %d\n", schema.Version, schema.Known)
+	case len(schema.Migrations) == 0:
 		fmt.Println("the schema is up to date")
 	}
-	return err
+	return nil
 }
 
 type migrateStatusCmd struct{ storeFlags }
 
 func (m *migrateStatusCmd) Run() error {
-	all, err := app.MigrationStatus(context.Background(), app.Config{Store: m.Store})
+	schema, err := app.MigrationStatus(context.Background(), app.Config{Store: m.Store})
 	if err != nil {
 		return err
 	}
 	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "VERSION\tNAME\tAPPLIED")
-	for _, a := range all {
+	for _, a := range schema.Migrations {
 		fmt.Fprintf(w, "%d\t%s\t%s\n", a.Version, a.Name, appliedAt(a))
+	}
+	if schema.Newer() {
+		fmt.Fprintf(w, "%d\t(of a newer version of keel)\tapplied\n", schema.Version)
 	}
 	return w.Flush()
 }
