@@ -2,16 +2,21 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"mime"
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
+	"unicode"
 
 	"github.com/tmaxmax/go-sse"
 
@@ -24,6 +29,19 @@ type clientFlags struct {
 	Token     string `help:"Bearer token; by default the token file of a server on this machine, if there is one." env:"KEEL_TOKEN"`
 	Store     string `help:"The store of that server, to find its token file." default:"sqlite:keel.db" env:"KEEL_STORE"`
 	TokenFile string `help:"File of the token." env:"KEEL_TOKEN_FILE" placeholder:"FILE"`
+}
+
+// Validate refuses a base URL that can be no server's.
+func (f clientFlags) Validate() error {
+	u, err := url.Parse(f.Server)
+	if err != nil {
+		return fmt.Errorf("--server: %w", err)
+	}
+	_, portErr := strconv.ParseUint(cmp.Or(u.Port(), "0"), 10, 16)
+	if u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || portErr != nil || u.RawQuery+u.Fragment != "" {
+		return fmt.Errorf("--server %q: want http://HOST:PORT or https://HOST", f.Server)
+	}
+	return nil
 }
 
 // bearer returns the token to send, "" when none is known: the server may not want one.
@@ -87,9 +105,34 @@ func refusal(res *http.Response) error {
 	var p struct{ Code, Detail string }
 	text, _ := io.ReadAll(io.LimitReader(res.Body, 64<<10))
 	if json.Unmarshal(text, &p) != nil || p.Code == "" {
-		p.Code, p.Detail = res.Status, string(text)
+		p.Code, p.Detail = res.Status, beginning(text)
+	}
+	if to := res.Header.Get("Location"); to != "" {
+		p.Detail = "it leads to " + to + "; name the server behind it with --server"
 	}
 	return &problem{res.StatusCode, p.Code, p.Detail}
+}
+
+// beginning returns the beginning of an answer that is not the API's, fit for one line.
+func beginning(text []byte) string {
+	const enough = 200
+	line := strings.Join(strings.Fields(strings.ToValidUTF8(string(text), "\uFFFD")), " ")
+	if runes := []rune(line); len(runes) > enough {
+		line = string(runes[:enough]) + "…"
+	}
+	return oneLine(line)
+}
+
+// errStranger is returned for an answer that no Keel server gives.
+var errStranger = hopeless{errors.New("no answer of a keel server; does --server name one?")}
+
+// client leaves redirects to the user: they would turn what is said into what is asked.
+var client = http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+
+// permanent reports whether a connection failed for a reason that another try will meet again.
+func permanent(err error) bool {
+	var untrusted *tls.CertificateVerificationError
+	return errors.As(err, &untrusted) || errors.Is(err, http.ErrSchemeMismatch)
 }
 
 // request makes a request below /v1/sessions and returns a successful answer, whose body the caller closes.
@@ -123,13 +166,18 @@ func (f clientFlags) request(ctx context.Context, method string, body any, query
 		req.Header.Set("Content-Type", "application/json")
 	}
 	if token := f.bearer(); token != "" {
+		if strings.ContainsFunc(token, unicode.IsControl) {
+			return nil, hopeless{errors.New("the token has control characters in it; " + f.whichToken())}
+		}
 		req.Header.Set("Authorization", "Bearer "+token)
 	}
-	res, err := http.DefaultClient.Do(req)
-	if errors.Is(err, syscall.ECONNREFUSED) {
+	res, err := client.Do(req)
+	switch {
+	case errors.Is(err, syscall.ECONNREFUSED):
 		return nil, fmt.Errorf("nothing listens at %s; is keel serve running? (%w)", f.Server, err)
-	}
-	if err != nil {
+	case err != nil && permanent(err):
+		return nil, hopeless{err}
+	case err != nil:
 		return nil, err
 	}
 	if res.StatusCode == http.StatusUnauthorized {
@@ -152,7 +200,12 @@ func (f clientFlags) call(ctx context.Context, method string, body, out any, pat
 		return err
 	}
 	defer res.Body.Close()
-	return json.NewDecoder(res.Body).Decode(out)
+	err = json.NewDecoder(res.Body).Decode(out)
+	var other *json.SyntaxError
+	if errors.As(err, &other) {
+		return errStranger
+	}
+	return err
 }
 
 // Pauses between tries.
@@ -223,6 +276,9 @@ func (f *follower) stream(ctx context.Context, wait *time.Duration) (retry time.
 		return 0, err
 	}
 	defer res.Body.Close()
+	if kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type")); kind != "text/event-stream" {
+		return 0, errStranger
+	}
 	watched := &watchedReader{res.Body, time.AfterFunc(silence, cancel)}
 	defer watched.alarm.Stop()
 	*wait, retry = firstPause, firstPause

@@ -50,7 +50,7 @@ func run(args []string) int {
 	)
 	ctx, err := parser.Parse(args)
 	if err != nil {
-		fmt.Fprintf(os.Stderr, "keel: %v\n(see: keel --help)\n", err)
+		fmt.Fprintf(os.Stderr, "keel: %v\n(see: %s --help)\n", err, commandOf(err))
 		return 2
 	}
 	err = ctx.Run()
@@ -62,6 +62,15 @@ func run(args []string) int {
 		fmt.Fprintf(os.Stderr, "keel: %v\n", exit.err)
 	}
 	return exit.code
+}
+
+// commandOf returns the command that a wrong command line was on its way to.
+func commandOf(err error) string {
+	var wrong *kong.ParseError
+	if errors.As(err, &wrong) && wrong.Context.Selected() != nil {
+		return wrong.Context.Selected().FullPath()
+	}
+	return "keel"
 }
 
 // exitWith is an error with an exit code of its own. It says nothing when err is nil.
