@@ -240,9 +240,17 @@ func TestMeta(t *testing.T) {
 	r := newRig(t)
 	a := r.get("/v1/capabilities")
 	require.JSONEq(t, `{"apiVersion":"v1","serviceVersion":"keel-agent/test",
-		"features":{"decisions":false,"hooks":false,"partials":true,"plugins":false,"sessions.cancel":true,"sessions.list":true,
+		"features":{"decisions":false,"external":false,"hooks":false,"partials":true,"plugins":false,"sessions.cancel":true,"sessions.list":true,
 			"settings.models":true,"settings.secrets":true,"subagents":false,"triggers":false},
 		"limits":{"sessionsPageDefault":50,"sessionsPageMax":200,"subagentsPageMax":200},"hooks":[]}`, a.raw)
+	for feature, path := range map[string]string{
+		"decisions": "/v1/decisions", "external": "/v1/external/sessions/s/events", "hooks": "/v1/hooks", "plugins": "/v1/plugins",
+		"subagents": "/v1/sessions/s/subagents", "triggers": "/v1/triggers", "settings.models": "/v1/settings/models",
+		"settings.secrets": "/v1/settings/secrets", "sessions.list": "/v1/sessions",
+	} {
+		there := r.do(r.request(http.MethodGet, path, "")).status != http.StatusNotFound
+		require.Equal(t, there, a.at("features", feature), feature)
+	}
 	require.Contains(t, r.get("/").raw, r.url+"/v1/sessions")
 	require.Equal(t, http.StatusOK, r.get("/healthz").status)
 	require.Equal(t, http.StatusOK, r.get("/readyz").status)

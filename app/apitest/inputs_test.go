@@ -290,3 +290,30 @@ func TestPayloadBounds(t *testing.T) {
 	require.Equal(t, http.StatusCreated, r.post(s1+"/input", `{"text":"","d":`+deep+`}`).status)
 	require.Equal(t, "invalid_json", r.post(s1+"/input", `{"text":"","d":[`+deep+`]}`).code())
 }
+
+// An input that names in retryOf what cannot be replaced is an input like any other.
+func TestRetryOfNothing(t *testing.T) {
+	r := newRig(t)
+	s := r.create("s")
+	r.input(s, "r1", "first") // 1
+	w := r.worker("p1").claim()
+	w.say("g1", "answer", 1) // 2
+	w.settle(domain.Success)
+	for i, of := range []string{"0", "1", "2", "7", "99", "1e3"} { // none, answered, no input, itself, later ones
+		a := r.post(s+"/input", fmt.Sprintf(`{"text":"again","requestId":"again %d","retryOf":%s}`, i, of))
+		require.Equal(t, http.StatusCreated, a.status, a.raw)
+	}
+	r.worker("p2").claim().say("g2", "answer", 4, 5, 6, 7, 8, 9)
+	shown := 0
+	for _, m := range r.get(s + "/messages").items() {
+		if m["role"] == "user" {
+			shown++
+		}
+	}
+	require.Equal(t, 7, shown, "each stands for itself")
+	for _, bad := range []string{"-1", "1.5", `"1"`, "null", "99999999999999999999"} {
+		a := r.post(s+"/input", `{"text":"x","retryOf":`+bad+`}`)
+		require.Equal(t, "invalid_payload", a.code(), a.raw)
+		require.Equal(t, "retryOf", a.text("field"))
+	}
+}

@@ -34,6 +34,7 @@ func (s *Service) Capabilities() (features map[string]bool, limits map[string]in
 func featureSet(d Deps) map[string]bool {
 	all := map[string]bool{
 		"decisions":        false,
+		"external":         false,
 		"hooks":            false,
 		"partials":         false,
 		"plugins":          false,

@@ -220,7 +220,7 @@ func TestCapabilitiesAreTheCallersOwn(t *testing.T) {
 		d.Features, d.Hooks = map[string]bool{"partials": true}, []string{"turn.started"}
 	})
 	features, limits, hooks := s.Capabilities()
-	require.Len(t, features, 10)
+	require.Len(t, features, 11)
 	require.True(t, features["partials"])
 	features["hooks"], limits["sessionsPageMax"], hooks[0] = true, 0, "x"
 	features, limits, hooks = s.Capabilities()
