@@ -12,23 +12,48 @@ import (
 
 	httptools "github.com/keel-agent/keel/adapters/tools/http"
 	"github.com/keel-agent/keel/adapters/tools/mcp"
+	"github.com/keel-agent/keel/app/secrets"
 	"github.com/keel-agent/keel/ports"
 )
 
+// vaultOrNone is v for those who take none for a server without secrets of tenants.
+func vaultOrNone(v *secrets.Vault) ports.Vault {
+	if v == nil {
+		return nil
+	}
+	return v
+}
+
+// unopenedVault says whether there are secrets of tenants before the store is opened that has them. Nothing is asked of
+// it.
+func (c Config) unopenedVault() (ports.Vault, error) {
+	keys, err := c.secretKeys()
+	if keys == nil || err != nil {
+		return nil, err
+	}
+	return secrets.New(nil, keys, systemClock{}), nil
+}
+
 // httpTools makes the declared endpoints into tools. Nothing is contacted.
-func (c Config) httpTools() (*httptools.Tools, error) {
+func (c Config) httpTools(v ports.Vault) (*httptools.Tools, error) {
 	endpoints, err := httptools.Load(c.HTTPTools)
 	if err != nil {
 		return nil, err
 	}
-	return httptools.New(httptools.Config{Endpoints: endpoints, Lookup: os.LookupEnv, UserAgent: "keel-agent/" + Version})
+	return httptools.New(httptools.Config{
+		Endpoints: endpoints, Lookup: os.LookupEnv, Vault: v, UserAgent: "keel-agent/" + Version,
+	})
 }
 
 func (c Config) validateHTTPTools() error {
 	if c.HTTPTools == "" {
 		return nil
 	}
-	tools, err := c.httpTools()
+	vault, err := c.unopenedVault()
+	if err != nil {
+		return err
+	}
+	tools, err := c.httpTools(vault)
 	if err != nil {
 		return fmt.Errorf("--http-tools: %w", err)
 	}
@@ -40,8 +65,8 @@ func (c Config) validateHTTPTools() error {
 	return nil
 }
 
-func newHTTPTools(c Config, lc fx.Lifecycle) (ports.Tools, error) {
-	tools, err := c.httpTools()
+func newHTTPTools(c Config, v *secrets.Vault, lc fx.Lifecycle) (ports.Tools, error) {
+	tools, err := c.httpTools(vaultOrNone(v))
 	if err != nil {
 		return nil, fmt.Errorf("--http-tools: %w", err)
 	}

@@ -38,8 +38,13 @@ func TestDeclaredToolsAreChecked(t *testing.T) {
 		require.ErrorContains(t, bad.Validate(), "--http-tools: ")
 		require.ErrorContains(t, bad.Validate(), want)
 	}
+	const secret = "tools: [{name: near, description: d, url: 'http://h', headers: {Authorization: 'Bearer ${secret:crm}'}}]"
+	keyless := c
+	keyless.HTTPTools = write(t, secret)
+	require.ErrorContains(t, keyless.Validate(), "--http-tools: tool 1 (near): headers: Authorization: ${secret:crm}: the server keeps no secrets of tenants, since no key for them is configured")
+	c.SecretsKeys = write(t, "8f1c02d7e6a94b3357aa10fe62c8b95d04e17b3c9ad25f6681f3467d90be2a1c")
 	c.MCP = write(t, "servers: {a: {command: no-such-program-anywhere}}")
-	c.HTTPTools = write(t, "tools: [{name: near, description: d, url: 'http://h'}]")
+	c.HTTPTools = write(t, secret)
 	require.NoError(t, c.Validate())
 
 	var names []string

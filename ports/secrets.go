@@ -29,6 +29,14 @@ type Secrets interface {
 	Reseal(ctx context.Context, s, next SealedSecret) (done bool, err error)
 }
 
+// Vault opens the secrets of tenants, for whoever acts for one.
+type Vault interface {
+	// Reveal returns the value of a tenant's secret. It returns domain.ErrNotFound when there is none of that name, and
+	// ErrUnavailable while that cannot be known. Any other error says why the secret cannot be opened, and nothing of
+	// its value. A value is not kept for later calls: the next one may return another.
+	Reveal(ctx context.Context, tenant, name string) (Confidential, error)
+}
+
 // SealedSecret is a secret that only the holder of a key can open. Tenants and names are text that every store keeps:
 // valid UTF-8 without U+0000.
 type SealedSecret struct {

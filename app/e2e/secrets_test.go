@@ -13,6 +13,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -24,6 +25,9 @@ import (
 
 	"github.com/keel-agent/keel/adapters/providers/openai/openaitest"
 )
+
+// wanted finds the tool that an input asks to be used.
+var wanted = regexp.MustCompile(`use (\w+)`)
 
 // talkative is a backend of the Chat Completions wire that quotes the credentials of a request wherever it can. What the
 // last message says decides the answer.
@@ -54,6 +58,11 @@ func (b *talkative) answer(w http.ResponseWriter, r *http.Request) {
 	case r.Method == http.MethodGet, said("refuse"):
 		w.WriteHeader(http.StatusUnauthorized)
 		_, _ = io.WriteString(w, openaitest.Fault(fault, key))
+	case wanted.Match(body) && !said(`"role":"tool"`):
+		w.Header().Set("Content-Type", "text/event-stream")
+		for _, step := range calling(string(wanted.FindSubmatch(body)[1]), `{}`).Steps {
+			_, _ = io.WriteString(w, step.Write)
+		}
 	case said("clip"):
 		w.WriteHeader(http.StatusBadRequest)
 		_, _ = io.WriteString(w, openaitest.Fault(strings.Repeat("x", 2048-len(key)/2)+key, "bad"))
@@ -166,11 +175,13 @@ func TestSecretsAreToldNowhere(t *testing.T) {
 		c.values["old key's bytes"], c.values["new key's bytes"] = oldRaw, newRaw
 		ours, theirs := c.plant("token"), c.plant("other token")
 		mine, own, other := c.plant("tenant's key"), c.plant("server's key"), c.plant("other secret")
+		forTools := c.plant("tools' secret")
+		crm := newCRM(t)
 		base := strings.Replace(backend.URL, "http://", "http://user:"+c.plant("password")+"@", 1)
 		tokens := filepath.Join(t.TempDir(), "tokens")
 		require.NoError(t, os.WriteFile(tokens, []byte(ours+" ours\n"+theirs+" theirs\n"), 0o600))
 		env := []string{"OPENAI_API_KEY=" + own, "OPENAI_BASE_URL=" + base, "OPENAI_MODEL=m", "GOTRACEBACK=all"}
-		flags := []string{"--provider", "openai", "--auth", "tokens:" + tokens, "--log-level", "debug", "--attempts", "1"}
+		flags := []string{"--provider", "openai", "--auth", "tokens:" + tokens, "--log-level", "debug", "--attempts", "1", "--http-tools", crm.endpoints(t)}
 
 		p := serve(t, store, append(env, "KEEL_SECRETS_KEY=old:"+oldLine), flags...)
 		var told strings.Builder
@@ -183,6 +194,7 @@ func TestSecretsAreToldNowhere(t *testing.T) {
 		require.Equal(t, http.StatusCreated, call(ours, "PUT", "/v1/settings/secrets/openai.api_key", `{"value":"`+mine+`"}`).status)
 		require.Equal(t, http.StatusNoContent, call(ours, "PUT", "/v1/settings/secrets/openai.api_key", `{"value":"`+mine+`"}`).status)
 		require.Equal(t, http.StatusCreated, call(ours, "PUT", "/v1/settings/secrets/other", `{"value":"`+other+`"}`).status)
+		require.Equal(t, http.StatusCreated, call(ours, "PUT", "/v1/settings/secrets/crm.token", `{"value":"`+forTools+`"}`).status)
 		for _, bad := range []string{
 			`{"value":"` + other, `{"value":` + other + `}`, `{"` + other + `":1,"` + other + `":1}`, `{"value":["` + other + `"]}`,
 			`{"value":"` + other + `\u0000"}`, `{"value":"` + strings.Repeat(other, 3000) + `"}`,
@@ -194,7 +206,7 @@ func TestSecretsAreToldNowhere(t *testing.T) {
 
 		run := func(token, session, text, key string) {
 			t.Helper()
-			require.Equal(t, http.StatusCreated, call(token, "POST", "/v1/sessions", `{"id":"`+session+`"}`).status)
+			require.Equal(t, http.StatusCreated, call(token, "POST", "/v1/sessions", `{"id":"`+session+`","tools":[`+crm.tools()+`]}`).status)
 			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 			defer cancel()
 			req, err := http.NewRequestWithContext(ctx, http.MethodGet, p.url+"/v1/sessions/"+session+"/events/stream?partials=true", nil)
@@ -221,6 +233,17 @@ func TestSecretsAreToldNowhere(t *testing.T) {
 			run(theirs, fmt.Sprint("theirs-", i), text, own)
 		}
 		require.Contains(t, told.String(), "[redacted]", "the backend did quote the key")
+		for i, tool := range crm.names {
+			run(ours, fmt.Sprint("ours-tool-", i), "use "+tool, mine)
+			require.Equal(t, "Bearer "+forTools, crm.lastKey(), tool)
+			require.Contains(t, call(ours, "GET", fmt.Sprint("/v1/sessions/ours-tool-", i, "/events"), "").body, "Bearer [redacted]", tool)
+			asked := crm.asked()
+			run(theirs, fmt.Sprint("theirs-tool-", i), "use "+tool, own)
+			require.Equal(t, asked, crm.asked(), "%s was asked without the secret", tool)
+			events := call(theirs, "GET", fmt.Sprint("/v1/sessions/theirs-tool-", i, "/events"), "").body
+			require.Contains(t, events, `the tenant has no secret named \"crm.token\", which this tool needs`, tool)
+			require.Contains(t, events, `"status":"done"`, tool)
+		}
 		for _, path := range []string{"/", "/v1/openapi.json", "/metrics", "/healthz", "/readyz", "/v1/sessions", "/v1/settings/secrets/other"} {
 			call(ours, "GET", path, "")
 		}
@@ -250,7 +273,7 @@ func TestSecretsAreToldNowhere(t *testing.T) {
 		c.absent("store", stored(t, store))
 		keys := filepath.Join(t.TempDir(), "keys")
 		require.NoError(t, os.WriteFile(keys, []byte("new:"+newLine+"\nold:"+oldLine+"\n"), 0o600))
-		for _, want := range []string{"2 secrets are sealed under the current key now, 0 were before", "0 secrets are sealed under the current key now, 2 were before"} {
+		for _, want := range []string{"3 secrets are sealed under the current key now, 0 were before", "0 secrets are sealed under the current key now, 3 were before"} {
 			code, out, errs = command(t, "secrets", "rotate", "--store", store, "--secrets-key-file", keys)
 			require.Zero(t, code, errs)
 			require.Contains(t, out, want)

@@ -23,6 +23,8 @@ type Vault struct {
 	cache cache
 }
 
+var _ ports.Vault = (*Vault)(nil)
+
 // New returns the vault of a store.
 func New(store ports.Secrets, keys *Keyring, clock ports.Clock) *Vault {
 	return &Vault{store: store, keys: keys, clock: clock}

@@ -37,27 +37,59 @@ func Decode(text []byte, v any) error {
 	return nil
 }
 
-var reference = regexp.MustCompile(`\$\{[^}]*\}?`)
+var (
+	reference = regexp.MustCompile(`\$\{[^}]*\}?`)
+	variable  = regexp.MustCompile(`^\$\{([A-Za-z_][A-Za-z0-9_]*)\}$`)
+	secret    = regexp.MustCompile(`^\$\{secret:([A-Za-z0-9][A-Za-z0-9._-]{0,127})\}$`)
+)
 
-var variable = regexp.MustCompile(`^\$\{[A-Za-z_][A-Za-z0-9_]*\}$`)
+// piece is a part of a declared value: text, or the name of a secret of the tenant.
+type piece struct{ text, secret string }
+
+// parse replaces each ${NAME} in s by the value of the environment variable NAME. A variable that is not set is an
+// error; a "$" that no "{" follows stands for itself. Of ${secret:NAME} it returns the name.
+func parse(s string, lookup func(string) (string, bool)) ([]piece, error) {
+	var pieces []piece
+	end := 0
+	for _, at := range reference.FindAllStringIndex(s, -1) {
+		p, err := resolve(s[at[0]:at[1]], lookup)
+		if err != nil {
+			return nil, err
+		}
+		pieces = append(pieces, piece{text: s[end:at[0]]}, p)
+		end = at[1]
+	}
+	return append(pieces, piece{text: s[end:]}), nil
+}
+
+func resolve(ref string, lookup func(string) (string, bool)) (piece, error) {
+	if name := secret.FindStringSubmatch(ref); name != nil {
+		return piece{secret: name[1]}, nil
+	}
+	name := variable.FindStringSubmatch(ref)
+	if name == nil {
+		return piece{}, fmt.Errorf("%q is no reference: want ${NAME} for an environment variable, ${secret:NAME} for a secret of the tenant", ref)
+	}
+	value, set := lookup(name[1])
+	if !set {
+		return piece{}, fmt.Errorf("the environment variable %s is not set", name[1])
+	}
+	return piece{text: value}, nil
+}
 
 // Expand replaces each ${NAME} in s by the value of the environment variable NAME, so that files hold no secrets. A
-// variable that is not set is an error; a "$" that no "{" follows stands for itself.
+// variable that is not set is an error, and so is a secret of a tenant, since what is expanded serves all of them.
 func Expand(s string, lookup func(string) (string, bool)) (string, error) {
-	var fault error
-	expanded := reference.ReplaceAllStringFunc(s, func(ref string) string {
-		if !variable.MatchString(ref) {
-			fault = fmt.Errorf("%q is no reference to an environment variable: want ${NAME}", ref)
-			return ""
+	pieces, err := parse(s, lookup)
+	if err != nil {
+		return "", err
+	}
+	expanded := ""
+	for _, p := range pieces {
+		if p.secret != "" {
+			return "", fmt.Errorf("${secret:%s}: a secret of the tenant can be in headers alone, for what stands here is the same for all tenants", p.secret)
 		}
-		value, set := lookup(ref[2 : len(ref)-1])
-		if !set {
-			fault = fmt.Errorf("the environment variable %s is not set", ref[2:len(ref)-1])
-		}
-		return value
-	})
-	if fault != nil {
-		return "", fault
+		expanded += p.text
 	}
 	return expanded, nil
 }

@@ -24,7 +24,7 @@ type Endpoint struct {
 	Description  string            `yaml:"description"`
 	Method       string            `yaml:"method"`       // GET when empty
 	URL          string            `yaml:"url"`          // {name} in its path stands for an argument; ${VAR} in its query for a secret
-	Headers      map[string]string `yaml:"headers"`      // ${VAR} is the environment's variable VAR
+	Headers      map[string]string `yaml:"headers"`      // ${VAR} is the environment's variable VAR, ${secret:NAME} a secret of the tenant
 	Arguments    map[string]any    `yaml:"arguments"`    // JSON Schema, an object
 	In           map[string]string `yaml:"in"`           // path, query or body, by argument
 	Timeout      time.Duration     `yaml:"timeout"`      // of a call; DefaultTimeout when 0
@@ -58,10 +58,9 @@ const (
 )
 
 var (
-	goodName   = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
-	goodHeader = regexp.MustCompile("^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")
-	methods    = []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete}
-	slot       = regexp.MustCompile(`\{([^{}]*)\}`)
+	goodName = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
+	methods  = []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete}
+	slot     = regexp.MustCompile(`\{([^{}]*)\}`)
 )
 
 // safe reports whether the method changes nothing by its definition.
@@ -93,22 +92,6 @@ func (e Endpoint) check() error {
 		return fmt.Errorf("maxResponse %d: want at most %d", e.MaxResponse, maxResponse)
 	}
 	return nil
-}
-
-// headers returns the headers of each request, secrets included.
-func (e Endpoint) headers(lookup func(string) (string, bool)) (http.Header, error) {
-	values, err := declared.ExpandAll(e.Headers, lookup)
-	if err != nil {
-		return nil, fmt.Errorf("headers: %w", err)
-	}
-	h := http.Header{}
-	for name, value := range values {
-		if !goodHeader.MatchString(name) || strings.ContainsAny(value, "\r\n\x00") {
-			return nil, fmt.Errorf("headers: %q is no header that can be sent", name)
-		}
-		h.Set(name, value)
-	}
-	return h, nil
 }
 
 // template splits the URL into what stands before its path, its path with slots, and its fixed query.

@@ -75,25 +75,27 @@ func newTransport(control dialControl, resolver *net.Resolver) *http.Transport {
 
 const maxRedirects = 5
 
-// redirect judges a redirect. Another origin gets none of the declared headers, and no address that this one was
-// reached by; a request that may have effects never follows there.
-func redirect(req *http.Request, via []*http.Request) error {
-	first := via[0]
-	sameOrigin := req.URL.Scheme == first.URL.Scheme && req.URL.Host == first.URL.Host
-	switch {
-	case len(via) > maxRedirects:
-		return fmt.Errorf("more than %d redirects", maxRedirects)
-	case req.URL.Scheme != "http" && req.URL.Scheme != "https":
-		return fmt.Errorf("a redirect to the scheme %q", req.URL.Scheme)
-	case via[len(via)-1].URL.Scheme == "https" && req.URL.Scheme == "http":
-		return errors.New("a redirect from https to http")
-	case !sameOrigin && !safe(first.Method):
-		return fmt.Errorf("a redirect of a %s to another host", first.Method)
+// redirects judges redirects. Another origin gets the common headers alone, none of those that are declared, and no
+// address that this one was reached by; a request that may have effects never follows there.
+func redirects(common http.Header) func(req *http.Request, via []*http.Request) error {
+	return func(req *http.Request, via []*http.Request) error {
+		first := via[0]
+		sameOrigin := req.URL.Scheme == first.URL.Scheme && req.URL.Host == first.URL.Host
+		switch {
+		case len(via) > maxRedirects:
+			return fmt.Errorf("more than %d redirects", maxRedirects)
+		case req.URL.Scheme != "http" && req.URL.Scheme != "https":
+			return fmt.Errorf("a redirect to the scheme %q", req.URL.Scheme)
+		case via[len(via)-1].URL.Scheme == "https" && req.URL.Scheme == "http":
+			return errors.New("a redirect from https to http")
+		case !sameOrigin && !safe(first.Method):
+			return fmt.Errorf("a redirect of a %s to another host", first.Method)
+		}
+		req.Header.Del("Referer")
+		if !sameOrigin {
+			req.Header = common.Clone()
+			req.URL.User = nil
+		}
+		return nil
 	}
-	req.Header.Del("Referer")
-	if !sameOrigin {
-		req.Header = http.Header{"Accept": first.Header["Accept"], "User-Agent": first.Header["User-Agent"]}
-		req.URL.User = nil
-	}
-	return nil
 }

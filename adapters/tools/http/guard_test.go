@@ -136,11 +136,11 @@ func TestRedirects(t *testing.T) {
 		}
 		http.Redirect(w, r, target, code)
 	})
-	tools := declare(t, Config{}, fmt.Sprintf(`tools:
+	tools := declare(t, Config{Vault: vault{" key": "s3cret-of-the-tenant"}}, fmt.Sprintf(`tools:
   - name: get
     description: d
     url: '%s/{where}?key=${TOKEN}'
-    headers: {Authorization: 'Bearer ${TOKEN}', X-Api-Key: '${TOKEN}', Cookie: 'c=${TOKEN}'}
+    headers: {Authorization: 'Bearer ${TOKEN}', X-Api-Key: '${TOKEN}', Cookie: 'c=${TOKEN}', Accept: 'text/${TOKEN}', X-Tenant: '${secret:key}'}
     arguments: {properties: {where: {type: string}}, required: [where]}
   - name: post
     description: d
@@ -151,11 +151,13 @@ func TestRedirects(t *testing.T) {
 
 	text, isError := call(t, tools, "get", `{"where":"same"}`)
 	require.False(t, isError, text)
-	require.Equal(t, "Bearer s3cret", (<-seen).Get("Authorization"), "the same origin is as trusted as before")
+	h := <-seen
+	require.Equal(t, "Bearer s3cret", h.Get("Authorization"), "the same origin is as trusted as before")
+	require.Equal(t, "s3cret-of-the-tenant", h.Get("X-Tenant"))
 
 	text, isError = call(t, tools, "get", `{"where":"other"}`)
 	require.False(t, isError, text)
-	h := <-seen
+	h = <-seen
 	require.Equal(t, "keel-test", h.Get("User-Agent"))
 	require.NotContains(t, fmt.Sprint(h), "s3cret")
 	require.Empty(t, h.Get("Referer"))
@@ -185,6 +187,7 @@ func TestRedirectsToLessSecurity(t *testing.T) {
 		require.NoError(t, err)
 		return &http.Request{Method: http.MethodGet, URL: parsed, Header: http.Header{"X-Api-Key": {"s3cret"}}}
 	}
+	redirect := redirects(http.Header{})
 	first := request("https://api.example.com/a")
 	require.ErrorContains(t, redirect(request("http://api.example.com/b"), []*http.Request{first}), "https to http")
 	require.NoError(t, redirect(request("https://api.example.com/b"), []*http.Request{first}))

@@ -3,6 +3,8 @@ package http
 import (
 	"context"
 	"encoding/binary"
+	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -15,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/keel-agent/keel/adapters/tools/declared"
+	"github.com/keel-agent/keel/domain"
 	"github.com/keel-agent/keel/ports"
 )
 
@@ -22,6 +25,22 @@ import (
 func lookup(name string) (string, bool) {
 	v, ok := map[string]string{"TOKEN": "s3cret", "CRLF": "a\r\nb"}[name]
 	return v, ok
+}
+
+// vault holds the secrets of the tests, by tenant and name: "acme crm".
+type vault map[string]string
+
+func (v vault) Reveal(_ context.Context, tenant, name string) (ports.Confidential, error) {
+	value, ok := v[tenant+" "+name]
+	switch {
+	case !ok:
+		return ports.Confidential{}, domain.ErrNotFound
+	case value == "away":
+		return ports.Confidential{}, fmt.Errorf("%w: dial postgres://user:pass@db", ports.ErrUnavailable)
+	case value == "broken":
+		return ports.Confidential{}, errors.New("the secret was altered")
+	}
+	return ports.NewConfidential(value), nil
 }
 
 // outside stands for public addresses: loopback ones that a test's guard takes for public.
@@ -68,7 +87,15 @@ func serve(t *testing.T, ip string, h http.HandlerFunc) string {
 // call runs a tool and returns the text of its result.
 func call(t *testing.T, tools ports.Tools, name, args string) (text string, isError bool) {
 	t.Helper()
-	out, err := tools.Execute(t.Context(), ports.ToolInvocation{ID: "c1", Name: name, Arguments: args})
+	return callOf(t, "", tools, name, args)
+}
+
+// callOf is call for a tenant.
+func callOf(t *testing.T, tenant string, tools ports.Tools, name, args string) (text string, isError bool) {
+	t.Helper()
+	out, err := tools.Execute(t.Context(), ports.ToolInvocation{
+		Ref: domain.SessionRef{Tenant: tenant, Session: "s"}, ID: "c1", Name: name, Arguments: args,
+	})
 	require.NoError(t, err)
 	require.Len(t, out.Content, 1)
 	return out.Content[0].Text, out.IsError

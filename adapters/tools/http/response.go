@@ -11,12 +11,12 @@ import (
 )
 
 // report is what a model sees of an answer: its status and content type, and the body if that is text. The body may
-// hold one byte more than limit, which then is cut off.
-func report(res *http.Response, body []byte, limit int) string {
+// hold one byte more than limit, which then is cut off. Nothing of it shows what is hidden.
+func report(res *http.Response, body []byte, limit int, hidden output.Hidden) string {
 	kind := res.Header.Get("Content-Type")
 	head := fmt.Sprintf("HTTP %d %s\n", res.StatusCode, http.StatusText(res.StatusCode))
 	if kind != "" {
-		head += "content-type: " + output.Cap(kind, 200) + "\n"
+		head += "content-type: " + output.Cap(hidden.In(kind), 200) + "\n"
 	}
 	switch {
 	case len(body) == 0:
@@ -24,10 +24,10 @@ func report(res *http.Response, body []byte, limit int) string {
 	case !textual(kind, body):
 		return head + "\n[the body is binary and not shown: " + size(len(body), limit) + "]"
 	case len(body) > limit:
-		kept := output.Prefix(string(body), limit)
+		kept := output.Prefix(hidden.InCut(string(body)), limit)
 		return head + "\n" + kept + fmt.Sprintf("\n[cut: the first %d bytes of a longer body]", len(kept))
 	}
-	return head + "\n" + string(body)
+	return head + "\n" + hidden.In(string(body))
 }
 
 func size(n, limit int) string {

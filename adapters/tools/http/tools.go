@@ -12,6 +12,8 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/keel-agent/keel/adapters/tools/declared"
+	"github.com/keel-agent/keel/adapters/tools/output"
 	"github.com/keel-agent/keel/adapters/tools/toolset"
 	"github.com/keel-agent/keel/ports"
 )
@@ -27,6 +29,7 @@ type Tools struct {
 type Config struct {
 	Endpoints []Endpoint
 	Lookup    func(string) (string, bool) // of environment variables, as os.LookupEnv
+	Vault     ports.Vault                 // of the secrets that headers name; nil when there are none
 	UserAgent string
 
 	resolver *net.Resolver // of tests
@@ -38,11 +41,12 @@ func New(c Config) (*Tools, error) {
 	if c.control == nil {
 		c.control = onlyPublic
 	}
-	t := &Tools{guarded: client(newTransport(c.control, c.resolver)), trusted: client(newTransport(nil, c.resolver))}
+	common := http.Header{"Accept": {"application/json, text/*;q=0.9, */*;q=0.1"}, "User-Agent": {c.UserAgent}}
+	t := &Tools{guarded: client(newTransport(c.control, c.resolver), common), trusted: client(newTransport(nil, c.resolver), common)}
 	var tools []toolset.Tool
 	taken := map[string]bool{}
 	for i, e := range c.Endpoints {
-		tool, err := t.tool(e.withDefaults(), c)
+		tool, err := t.tool(e.withDefaults(), c, common)
 		if err == nil && taken[e.Name] {
 			err = errors.New("there are two tools of this name")
 		}
@@ -56,8 +60,8 @@ func New(c Config) (*Tools, error) {
 	return t, nil
 }
 
-func client(t *http.Transport) *http.Client {
-	return &http.Client{Transport: t, CheckRedirect: redirect}
+func client(t *http.Transport, common http.Header) *http.Client {
+	return &http.Client{Transport: t, CheckRedirect: redirects(common)}
 }
 
 // Close lets go of idle connections.
@@ -70,26 +74,21 @@ func (t *Tools) Close() {
 type endpoint struct {
 	Endpoint
 
-	client *http.Client
-	base   *url.URL
-	path   string
-	header http.Header
-	places map[string]string // path, query or body, by argument
+	client   *http.Client
+	base     *url.URL
+	path     string
+	common   http.Header // where none is declared
+	declared declared.Headers
+	places   map[string]string // path, query or body, by argument
 }
 
-func (t *Tools) tool(e Endpoint, c Config) (toolset.Tool, error) {
+func (t *Tools) tool(e Endpoint, c Config, common http.Header) (toolset.Tool, error) {
 	if err := e.check(); err != nil {
 		return toolset.Tool{}, err
 	}
-	header, err := e.headers(c.Lookup)
+	headers, err := declared.ParseHeaders(e.Headers, c.Lookup, c.Vault)
 	if err != nil {
 		return toolset.Tool{}, err
-	}
-	if header.Get("Accept") == "" {
-		header.Set("Accept", "application/json, text/*;q=0.9, */*;q=0.1")
-	}
-	if header.Get("User-Agent") == "" {
-		header.Set("User-Agent", c.UserAgent)
 	}
 	base, path, err := e.template(c.Lookup)
 	if err != nil {
@@ -106,7 +105,7 @@ func (t *Tools) tool(e Endpoint, c Config) (toolset.Tool, error) {
 	if err != nil {
 		return toolset.Tool{}, err
 	}
-	called := endpoint{Endpoint: e, client: t.guarded, base: base, path: path, header: header, places: places}
+	called := endpoint{Endpoint: e, client: t.guarded, base: base, path: path, common: common, declared: headers, places: places}
 	if e.AllowPrivate {
 		called.client = t.trusted
 	}
@@ -120,7 +119,22 @@ func (t *Tools) tool(e Endpoint, c Config) (toolset.Tool, error) {
 const headRoom = 1 << 10
 
 func (e endpoint) run(ctx context.Context, call toolset.Call) (string, error) {
-	req, err := e.request(ctx, call)
+	header, hidden, err := e.declared.For(ctx, call.Ref.Tenant)
+	if err != nil {
+		return "", err
+	}
+	for name, values := range e.common {
+		if header[name] == nil {
+			header[name] = values
+		}
+	}
+	text, err := e.ask(ctx, call, header, hidden)
+	return text, hidden.Error(err)
+}
+
+// ask makes a request and returns what the model sees of the answer.
+func (e endpoint) ask(ctx context.Context, call toolset.Call, header http.Header, hidden output.Hidden) (string, error) {
+	req, err := e.request(ctx, call, header)
 	if err != nil {
 		return "", err
 	}
@@ -133,7 +147,7 @@ func (e endpoint) run(ctx context.Context, call toolset.Call) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("the answer of %s broke off: %w", e.base.Host, withoutURL(err))
 	}
-	text := report(res, body, e.MaxResponse)
+	text := report(res, body, e.MaxResponse, hidden)
 	if res.StatusCode >= http.StatusBadRequest {
 		return "", errors.New(text)
 	}
@@ -149,7 +163,7 @@ func withoutURL(err error) error {
 }
 
 // request builds the request of a call from the values as the model wrote them.
-func (e endpoint) request(ctx context.Context, call toolset.Call) (*http.Request, error) {
+func (e endpoint) request(ctx context.Context, call toolset.Call, header http.Header) (*http.Request, error) {
 	var args map[string]json.RawMessage
 	if err := json.Unmarshal([]byte(call.Raw), &args); err != nil {
 		return nil, err
@@ -171,10 +185,12 @@ func (e endpoint) request(ctx context.Context, call toolset.Call) (*http.Request
 			body[name] = value
 		}
 	}
-	return e.assemble(ctx, path, query, body)
+	return e.assemble(ctx, header, path, query, body)
 }
 
-func (e endpoint) assemble(ctx context.Context, path string, query url.Values, body map[string]json.RawMessage) (*http.Request, error) {
+func (e endpoint) assemble(
+	ctx context.Context, header http.Header, path string, query url.Values, body map[string]json.RawMessage,
+) (*http.Request, error) {
 	target := e.base.Scheme + "://" + e.base.Host + path
 	if all := strings.Trim(e.base.RawQuery+"&"+query.Encode(), "&"); all != "" {
 		target += "?" + all
@@ -191,8 +207,8 @@ func (e endpoint) assemble(ctx context.Context, path string, query url.Values, b
 	if err != nil {
 		return nil, fmt.Errorf("bad arguments: %w", withoutURL(err))
 	}
-	req.Header = e.header.Clone()
-	if host := e.header.Get("Host"); host != "" {
+	req.Header = header
+	if host := header.Get("Host"); host != "" {
 		req.Host = host
 	}
 	if sent != nil && req.Header.Get("Content-Type") == "" {
