@@ -75,19 +75,23 @@ func newHTTPTools(c Config, v *secrets.Vault, lc fx.Lifecycle) (ports.Tools, err
 }
 
 // mcpTools makes the set of the declared servers. Nothing is started.
-func (c Config) mcpTools(log *zap.Logger) (*mcp.Tools, error) {
+func (c Config) mcpTools(v ports.Vault, log *zap.Logger) (*mcp.Tools, error) {
 	servers, err := mcp.Load(c.MCP)
 	if err != nil {
 		return nil, err
 	}
-	return mcp.New(mcp.Config{Servers: servers, Lookup: os.LookupEnv, Version: Version, Log: log})
+	return mcp.New(mcp.Config{Servers: servers, Lookup: os.LookupEnv, Vault: v, Version: Version, Log: log})
 }
 
 func (c Config) validateMCP() error {
 	if c.MCP == "" {
 		return nil
 	}
-	if _, err := c.mcpTools(zap.NewNop()); err != nil {
+	vault, err := c.unopenedVault()
+	if err != nil {
+		return err
+	}
+	if _, err := c.mcpTools(vault, zap.NewNop()); err != nil {
 		return fmt.Errorf("--mcp: %w", err)
 	}
 	return nil
@@ -97,8 +101,8 @@ func (c Config) validateMCP() error {
 const mcpFarewell = 5 * time.Second
 
 // newMCPTools connects to the servers in the background: a server is ready without them.
-func newMCPTools(c Config, lc fx.Lifecycle, log *zap.Logger) (ports.Tools, error) {
-	tools, err := c.mcpTools(log.Named("mcp"))
+func newMCPTools(c Config, v *secrets.Vault, lc fx.Lifecycle, log *zap.Logger) (ports.Tools, error) {
+	tools, err := c.mcpTools(vaultOrNone(v), log.Named("mcp"))
 	if err != nil {
 		return nil, fmt.Errorf("--mcp: %w", err)
 	}

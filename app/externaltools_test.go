@@ -42,8 +42,10 @@ func TestDeclaredToolsAreChecked(t *testing.T) {
 	keyless := c
 	keyless.HTTPTools = write(t, secret)
 	require.ErrorContains(t, keyless.Validate(), "--http-tools: tool 1 (near): headers: Authorization: ${secret:crm}: the server keeps no secrets of tenants, since no key for them is configured")
+	keyless.HTTPTools, keyless.MCP = "", write(t, "servers: {s: {url: 'http://h', headers: {A: '${secret:crm}'}}}")
+	require.ErrorContains(t, keyless.Validate(), "--mcp: server s: headers: A: ${secret:crm}: the server keeps no secrets of tenants")
 	c.SecretsKeys = write(t, "8f1c02d7e6a94b3357aa10fe62c8b95d04e17b3c9ad25f6681f3467d90be2a1c")
-	c.MCP = write(t, "servers: {a: {command: no-such-program-anywhere}}")
+	c.MCP = write(t, "servers: {a: {command: no-such-program-anywhere}, b: {url: 'http://h', headers: {A: '${secret:crm}'}}}")
 	c.HTTPTools = write(t, secret)
 	require.NoError(t, c.Validate())
 

@@ -25,13 +25,14 @@ type Tools interface {
 	Execute(ctx context.Context, call ToolInvocation) (ToolOutput, error)
 }
 
-// LoadingTools is a set whose list takes time to arrive, and may change. Its Specs returns what is known and never waits.
+// LoadingTools is a set whose list takes time to arrive, may change, and may differ between tenants. Its Specs returns
+// what is known and the same for all of them, and never waits.
 type LoadingTools interface {
 	Tools
 
-	// Load returns when those of the named tools that the set will have are in Specs, when they cannot be for now, or
-	// when ctx ends.
-	Load(ctx context.Context, names []string)
+	// Load returns those of the named tools that the set has for a tenant. It waits for the ones that are not known yet:
+	// until they are, until they cannot be for now, or until ctx ends.
+	Load(ctx context.Context, tenant string, names []string) []ToolSpec
 
 	// MayHave reports whether the set has a tool of that name, or may come to have it.
 	MayHave(name string) bool

@@ -181,7 +181,7 @@ func TestSecretsAreToldNowhere(t *testing.T) {
 		tokens := filepath.Join(t.TempDir(), "tokens")
 		require.NoError(t, os.WriteFile(tokens, []byte(ours+" ours\n"+theirs+" theirs\n"), 0o600))
 		env := []string{"OPENAI_API_KEY=" + own, "OPENAI_BASE_URL=" + base, "OPENAI_MODEL=m", "GOTRACEBACK=all"}
-		flags := []string{"--provider", "openai", "--auth", "tokens:" + tokens, "--log-level", "debug", "--attempts", "1", "--http-tools", crm.endpoints(t)}
+		flags := []string{"--provider", "openai", "--auth", "tokens:" + tokens, "--log-level", "debug", "--attempts", "1", "--http-tools", crm.endpoints(t), "--mcp", crm.servers(t)}
 
 		p := serve(t, store, append(env, "KEEL_SECRETS_KEY=old:"+oldLine), flags...)
 		var told strings.Builder

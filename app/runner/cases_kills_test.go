@@ -28,6 +28,8 @@ func (e effects) Specs() []ports.ToolSpec {
 	return []ports.ToolSpec{{Name: "count", ReplaySafe: e.replaySafe}, {Name: "slow", ReplaySafe: e.replaySafe}}
 }
 
+func (e effects) Load(context.Context, string, []string) []ports.ToolSpec { return e.Specs() }
+
 func (e effects) Execute(ctx context.Context, c ports.ToolInvocation) (ports.ToolOutput, error) {
 	out, err := e.testTools.Execute(ctx, c)
 	if c.Name == "count" && e.after != nil {

@@ -338,13 +338,17 @@ func newTestTools() *testTools { return &testTools{} }
 
 func (*testTools) MayHave(string) bool { return false }
 
-func (tt *testTools) Load(ctx context.Context, _ []string) {
+func (tt *testTools) Load(ctx context.Context, tenant string, _ []string) []ports.ToolSpec {
 	if tt.known != nil {
 		select {
 		case <-tt.known:
 		case <-ctx.Done():
 		}
 	}
+	if tenant != "default" {
+		return nil
+	}
+	return tt.Specs()
 }
 
 func (tt *testTools) Specs() []ports.ToolSpec {

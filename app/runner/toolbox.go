@@ -21,15 +21,17 @@ type toolbox []ports.Tools
 // loadLimit is how long a request waits for sets that are still loading the tools which it names.
 const loadLimit = 15 * time.Second
 
-// offer returns the named tools that exist.
-func (t toolbox) offer(ctx context.Context, names []string) map[string]offeredTool {
+// offer returns the named tools that exist for a tenant. It waits for what a process that just began does not know yet,
+// so that no call which it takes over is refused for that.
+func (t toolbox) offer(ctx context.Context, tenant string, names []string) map[string]offeredTool {
 	offered := map[string]offeredTool{}
 	if len(names) == 0 {
 		return offered
 	}
-	t.load(ctx, names)
+	ctx, cancel := context.WithTimeout(ctx, loadLimit)
+	defer cancel()
 	for _, set := range t {
-		for _, spec := range set.Specs() {
+		for _, spec := range specsOf(ctx, set, tenant, names) {
 			if _, taken := offered[spec.Name]; !taken && slices.Contains(names, spec.Name) {
 				offered[spec.Name] = offeredTool{spec, set}
 			}
@@ -38,16 +40,11 @@ func (t toolbox) offer(ctx context.Context, names []string) map[string]offeredTo
 	return offered
 }
 
-// load waits for what a process that just began does not know yet, so that no call which it takes over is refused for
-// that.
-func (t toolbox) load(ctx context.Context, names []string) {
-	ctx, cancel := context.WithTimeout(ctx, loadLimit)
-	defer cancel()
-	for _, set := range t {
-		if loading, ok := set.(ports.LoadingTools); ok {
-			loading.Load(ctx, names)
-		}
+func specsOf(ctx context.Context, set ports.Tools, tenant string, names []string) []ports.ToolSpec {
+	if loading, ok := set.(ports.LoadingTools); ok {
+		return loading.Load(ctx, tenant, names)
 	}
+	return set.Specs()
 }
 
 // specs returns what a model is told of the offered tools, in the order of names.

@@ -61,7 +61,7 @@ func (a *attempt) choose(p domain.Presented) (c choices, err error) {
 	if !c.HasTools {
 		c.Tools = a.claim.Session.Tools
 	}
-	c.offered = a.r.tools.offer(a.ctx, c.Tools)
+	c.offered = a.r.tools.offer(a.ctx, a.ref.Tenant, c.Tools)
 	return c, context.Cause(a.ctx) // it may have ended while tools were loading
 }
 

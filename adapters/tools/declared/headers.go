@@ -65,10 +65,13 @@ func sendable(value string) bool {
 // PerTenant reports whether the headers differ between tenants.
 func (h Headers) PerTenant() bool { return len(h.open) > 0 }
 
+// Fixed returns the headers that are the same for all tenants. They are the caller's.
+func (h Headers) Fixed() http.Header { return h.fixed.Clone() }
+
 // For returns the headers of a request for a tenant, which are the caller's, and the secrets in them, which no output
 // may show. The error is for the model: it names the secret that is missing or cannot be used.
 func (h Headers) For(ctx context.Context, tenant string) (http.Header, output.Hidden, error) {
-	header, hidden := h.fixed.Clone(), output.Hidden(nil)
+	header, hidden := h.Fixed(), output.Hidden(nil)
 	for _, name := range slices.Sorted(maps.Keys(h.open)) {
 		value := ""
 		for _, p := range h.open[name] {

@@ -89,7 +89,7 @@ func TestChangedToolsAreListedAnew(t *testing.T) {
 		add(s, "one", `{"type":"object"}`, nil)
 		tools := inMemory(t, Server{}, once(s), nil)
 		require.Empty(t, tools.Specs(), "nothing waits for the list")
-		tools.Load(t.Context(), []string{"time", "s__one", "other__x"})
+		tools.Load(t.Context(), "", []string{"time", "s__one", "other__x"})
 		require.Equal(t, []string{"s__one"}, names(tools))
 		add(s, "two", `{"type":"object"}`, func(context.Context, *mcp.CallToolRequest, map[string]any) (*mcp.CallToolResult, error) {
 			return textResult("second"), nil

@@ -71,13 +71,14 @@ func (s *server) offered(listed []*mcp.Tool) []tool {
 			s.log.Warn("a tool is left out", zap.String("tool", t.Name), zap.Error(err))
 			continue
 		}
+		text = s.hidden.In(text)
 		schema, err := toolset.Compile(text)
 		if err != nil {
 			s.log.Warn("the arguments of a tool are not validated here", zap.String("tool", t.Name), zap.Error(err))
 		}
 		tools = append(tools, tool{
 			spec: ports.ToolSpec{
-				Name: names[t.Name], Description: describe(t), Schema: text, ReplaySafe: s.replaySafe(t),
+				Name: names[t.Name], Description: s.hidden.In(describe(t)), Schema: text, ReplaySafe: s.replaySafe(t),
 			},
 			remote: t.Name, schema: schema,
 		})

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net/http"
 	"net/url"
 	"regexp"
 	"slices"
@@ -14,6 +13,7 @@ import (
 	"time"
 
 	"github.com/keel-agent/keel/adapters/tools/declared"
+	"github.com/keel-agent/keel/ports"
 )
 
 // Server declares one server: a command, or a URL.
@@ -24,7 +24,7 @@ type Server struct {
 	Env     map[string]string `yaml:"env"` // beside PATH and HOME; ${VAR} is the environment's variable VAR
 
 	URL     string            `yaml:"url"`
-	Headers map[string]string `yaml:"headers"` // as Env
+	Headers map[string]string `yaml:"headers"` // as Env; ${secret:NAME} is a secret of the tenant, each of which then has a connection of its own
 
 	Tools         []string      `yaml:"tools"`         // the server's names of those that are offered; all when empty
 	ReplaySafe    []string      `yaml:"replaySafe"`    // those that may run again after a crash
@@ -65,35 +65,28 @@ var goodServer = regexp.MustCompile(`^[a-zA-Z0-9-]+(_[a-zA-Z0-9-]+)*$`)
 
 const longestServer = 32
 
-// prepared returns s with its defaults and with the secrets that it refers to.
-func (s Server) prepared(name string, lookup func(string) (string, bool)) (Server, error) {
+// prepared returns s with its defaults and with the variables that it refers to, and its headers.
+func (s Server) prepared(name string, lookup func(string) (string, bool), vault ports.Vault) (Server, declared.Headers, error) {
 	if !goodServer.MatchString(name) || len(name) > longestServer {
-		return s, fmt.Errorf("the name of a server has at most %d of a-z, A-Z, 0-9, - and single _ within", longestServer)
+		return s, declared.Headers{}, fmt.Errorf("the name of a server has at most %d of a-z, A-Z, 0-9, - and single _ within", longestServer)
 	}
 	s.Startup = cmp.Or(s.Startup, eager)
 	s.Connect, s.Timeout = cmp.Or(s.Connect, DefaultConnect), cmp.Or(s.Timeout, DefaultTimeout)
 	s.MaxTimeout = cmp.Or(s.MaxTimeout, max(DefaultMaxTimeout, s.Timeout))
 	if err := cmp.Or(s.checkPeer(), s.checkLimits()); err != nil {
-		return s, err
+		return s, declared.Headers{}, err
 	}
 	var err error
 	if s.Env, err = declared.ExpandAll(s.Env, lookup); err != nil {
-		return s, fmt.Errorf("env: %w", err)
-	}
-	if s.Headers, err = declared.ExpandAll(s.Headers, lookup); err != nil {
-		return s, fmt.Errorf("headers: %w", err)
-	}
-	for header, value := range s.Headers {
-		if header == "" || strings.ContainsAny(header+value, "\r\n\x00") {
-			return s, fmt.Errorf("headers: %q is no header that can be sent", header)
-		}
+		return s, declared.Headers{}, fmt.Errorf("env: %w", err)
 	}
 	for key := range s.Env {
 		if key == "" || strings.ContainsAny(key, "=\x00") {
-			return s, fmt.Errorf("env: %q is no name of a variable", key)
+			return s, declared.Headers{}, fmt.Errorf("env: %q is no name of a variable", key)
 		}
 	}
-	return s, nil
+	headers, err := declared.ParseHeaders(s.Headers, lookup, vault)
+	return s, headers, err
 }
 
 func (s Server) checkPeer() error {
@@ -156,12 +149,4 @@ func (s Server) environment(lookup func(string) (string, bool)) []string {
 	}
 	slices.Sort(list)
 	return list
-}
-
-func (s Server) header() http.Header {
-	h := http.Header{}
-	for key, value := range s.Headers {
-		h.Set(key, value)
-	}
-	return h
 }

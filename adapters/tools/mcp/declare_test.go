@@ -36,15 +36,15 @@ servers:
     startup: lazy
 `)
 	require.NoError(t, err)
-	files, err := servers["files"].prepared("files", lookup)
+	files, _, err := servers["files"].prepared("files", lookup, nil)
 	require.NoError(t, err)
 	require.Equal(t, []string{"KEY=s3cret", "PATH=/bin"}, files.environment(lookup))
 	require.Equal(t, eager, files.Startup)
 	require.Equal(t, DefaultConnect, files.Connect)
 	require.Equal(t, 2*time.Hour, files.MaxTimeout, "never less than the timeout")
-	search, err := servers["search"].prepared("search", lookup)
+	search, headers, err := servers["search"].prepared("search", lookup, nil)
 	require.NoError(t, err)
-	require.Equal(t, "Bearer s3cret", search.header().Get("Authorization"))
+	require.Equal(t, "Bearer s3cret", headers.Fixed().Get("Authorization"))
 	require.Equal(t, DefaultTimeout, search.Timeout)
 	require.Equal(t, DefaultMaxTimeout, search.MaxTimeout)
 

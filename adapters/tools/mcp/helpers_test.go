@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
+	"github.com/keel-agent/keel/domain"
 	"github.com/keel-agent/keel/ports"
 )
 
@@ -27,12 +28,18 @@ func eventually(t *testing.T, what string, is func() bool) {
 // run declares one server, s, starts it and waits until it was listed or failed.
 func run(t *testing.T, d Server) (*Tools, *observer.ObservedLogs) {
 	t.Helper()
+	return runWith(t, d, nil)
+}
+
+// runWith is run with secrets of tenants.
+func runWith(t *testing.T, d Server, v ports.Vault) (*Tools, *observer.ObservedLogs) {
+	t.Helper()
 	core, logs := observer.New(zap.DebugLevel)
-	tools, err := New(Config{Servers: map[string]Server{"s": d}, Lookup: os.LookupEnv, Version: "test", Log: zap.New(core)})
+	tools, err := New(Config{Servers: map[string]Server{"s": d}, Lookup: os.LookupEnv, Vault: v, Version: "test", Log: zap.New(core)})
 	require.NoError(t, err)
 	tools.Start()
 	t.Cleanup(func() { closeSoon(t, tools) })
-	tools.Load(t.Context(), []string{"s__any"})
+	tools.Load(t.Context(), "", []string{"s__any"})
 	return tools, logs
 }
 
@@ -62,16 +69,21 @@ func inMemory(t *testing.T, d Server, s func() *mcp.Server, refuse func() bool) 
 		if refuse != nil && refuse() {
 			return link{}, errors.New("refused")
 		}
-		here, there := mcp.NewInMemoryTransports()
-		session, err := s().Connect(context.Background(), there, nil)
-		if err != nil {
-			return link{}, err
-		}
-		return link{here, func(context.Context) { _ = session.Close() }}, nil
+		return linkTo(s())
 	}
 	tools.Start()
 	t.Cleanup(func() { closeSoon(t, tools) })
 	return tools
+}
+
+// linkTo is a way to a server that lives in this process.
+func linkTo(s *mcp.Server) (link, error) {
+	here, there := mcp.NewInMemoryTransports()
+	session, err := s.Connect(context.Background(), there, nil)
+	if err != nil {
+		return link{}, err
+	}
+	return link{here, func(context.Context) { _ = session.Close() }}, nil
 }
 
 // door is what connections to a server in memory must pass.
@@ -103,7 +115,15 @@ func newPeer() *mcp.Server {
 
 func execute(t *testing.T, tools ports.Tools, name, args string) ports.ToolOutput {
 	t.Helper()
-	out, err := tools.Execute(t.Context(), ports.ToolInvocation{ID: "c1", Name: name, Arguments: args})
+	return executeFor(t, "", tools, name, args)
+}
+
+// executeFor is execute for a tenant.
+func executeFor(t *testing.T, tenant string, tools ports.Tools, name, args string) ports.ToolOutput {
+	t.Helper()
+	out, err := tools.Execute(t.Context(), ports.ToolInvocation{
+		Ref: domain.SessionRef{Tenant: tenant, Session: "s"}, ID: "c1", Name: name, Arguments: args,
+	})
 	require.NoError(t, err, "a tool's failure is a result")
 	require.NotEmpty(t, out.Content)
 	return out

@@ -88,7 +88,7 @@ func TestAServerThatCannotStart(t *testing.T) {
 		d.Connect = 100 * time.Millisecond
 		tools, logs := run(t, d)
 		require.Empty(t, tools.Specs())
-		require.Contains(t, failure(t, tools, "s__echo", `{}`), "no tool named")
+		require.Contains(t, failure(t, tools, "s__echo", `{}`), "its tools are not known")
 		eventually(t, "the log tells", func() bool { return logs.FilterMessage("not connected").Len() > 0 })
 		require.Contains(t, logs.FilterMessage("not connected").All()[0].ContextMap()["error"], want)
 	}
@@ -154,7 +154,7 @@ func TestClosingNeverHangs(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	tools.Close(ctx)
-	require.Contains(t, failure(t, tools, "s__echo", `{}`), "no tool named")
+	require.Contains(t, failure(t, tools, "s__echo", `{}`), "its tools are not known")
 
 	never, err := New(Config{Servers: map[string]Server{"s": d}, Lookup: os.LookupEnv, Log: zap.NewNop()})
 	require.NoError(t, err)

@@ -29,13 +29,13 @@ type remote struct {
 	inner mcp.Connection // nil before Connect
 }
 
-func newRemote(d Server) *remote {
-	r := &remote{url: d.URL, conns: map[net.Conn]struct{}{}}
+func newRemote(url string, header http.Header) *remote {
+	r := &remote{url: url, conns: map[net.Conn]struct{}{}}
 	r.alive, r.end = context.WithCancel(context.Background())
 	r.base = http.DefaultTransport.(*http.Transport).Clone()
 	r.base.DialContext = r.dial
 	r.base.MaxResponseHeaderBytes = 64 << 10
-	r.http = &http.Client{Transport: withHeaders{r.base, d.header()}, CheckRedirect: refuseRedirect}
+	r.http = &http.Client{Transport: withHeaders{r.base, header}, CheckRedirect: refuseRedirect}
 	return r
 }
 

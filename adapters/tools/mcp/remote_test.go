@@ -23,6 +23,11 @@ func remotePeer(t *testing.T, o *mcp.StreamableHTTPOptions, wrap func(http.Handl
 	t.Helper()
 	s := newPeer()
 	addPeerTools(s)
+	return serveRemote(t, s, o, wrap)
+}
+
+func serveRemote(t *testing.T, s *mcp.Server, o *mcp.StreamableHTTPOptions, wrap func(http.Handler) http.Handler) string {
+	t.Helper()
 	h := http.Handler(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s }, o))
 	if wrap != nil {
 		h = wrap(h)

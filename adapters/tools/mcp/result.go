@@ -25,15 +25,16 @@ type blocks struct {
 	list        []domain.Block
 	text        int // bytes of text that may still come
 	images      int // bytes of images that may still come
+	hidden      output.Hidden
 	textContent bool
 }
 
-// result is what a model sees of a tool's result.
-func result(r *mcp.CallToolResult, limit int) ports.ToolOutput {
+// result is what a model sees of a tool's result: nothing in its text that is hidden.
+func result(r *mcp.CallToolResult, limit int, hidden output.Hidden) ports.ToolOutput {
 	if limit <= 0 {
 		limit = output.DefaultLimit
 	}
-	b := &blocks{text: limit, images: largestImages}
+	b := &blocks{text: limit, images: largestImages, hidden: hidden}
 	for _, c := range r.Content {
 		b.add(c)
 	}
@@ -73,6 +74,7 @@ func (b *blocks) say(text string) {
 	if strings.TrimSpace(text) == "" {
 		return
 	}
+	text = b.hidden.In(text)
 	if b.text <= 0 {
 		if b.text == 0 {
 			b.text-- // the mark stands once

@@ -57,12 +57,12 @@ func TestResults(t *testing.T) {
 		if name == "too long" || name == "exactly enough" {
 			limit = 51
 		}
-		got := result(&c.in, limit)
+		got := result(&c.in, limit, nil)
 		require.Equal(t, c.want, got.Content, name)
 		require.False(t, got.IsError)
 	}
-	require.True(t, result(&mcp.CallToolResult{IsError: true}, 0).IsError)
-	asks := result(&mcp.CallToolResult{InputRequests: mcp.InputRequestMap{"a": nil}}, 0)
+	require.True(t, result(&mcp.CallToolResult{IsError: true}, 0, nil).IsError)
+	asks := result(&mcp.CallToolResult{InputRequests: mcp.InputRequestMap{"a": nil}}, 0, nil)
 	require.True(t, asks.IsError)
 	require.Contains(t, asks.Content[0].Text, "input of a person")
 }

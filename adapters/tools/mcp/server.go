@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"go.uber.org/zap"
 
+	"github.com/keel-agent/keel/adapters/tools/output"
 	"github.com/keel-agent/keel/ports"
 )
 
@@ -33,13 +35,16 @@ type server struct {
 	log     *zap.Logger
 	open    func() (link, error) // opens a way to the server
 	publish func()               // is called when the tools changed
+	hidden  output.Hidden        // what nothing that the server says may show
+	dropped func() bool          // reports whether the server is given up since nobody needs it; nil when it never is
 
 	doubted chan struct{} // asks for a look whether the tools changed and the connection works
+	first   *attempt      // to connect
 
 	mu    sync.Mutex
 	conn  *connection // nil when there is none
 	calls int         // that use the connection
-	used  time.Time   // when the last call ended
+	used  time.Time   // when the last call ended, or the connection began
 	next  *attempt    // the attempt that is under way, else the next one
 	tools []tool
 }
@@ -50,6 +55,14 @@ type attempt struct {
 	wantedOnce sync.Once
 	done       chan struct{} // closed when it is over; then err is its outcome
 	err        error
+}
+
+func newServer(name string, d Server, version string, log *zap.Logger, open func() (link, error)) *server {
+	first := newAttempt()
+	return &server{
+		name: name, decl: d, version: version, log: log, open: open, publish: func() {}, doubted: make(chan struct{}, 1),
+		first: first, next: first,
+	}
 }
 
 func newAttempt() *attempt { return &attempt{wanted: make(chan struct{}), done: make(chan struct{})} }
@@ -69,7 +82,7 @@ func (s *server) run(ctx, goodbye context.Context) {
 			legacyFirst = !legacyFirst
 			s.finish(nil, err)
 		}
-		if ctx.Err() != nil {
+		if ctx.Err() != nil || s.dropped != nil && s.dropped() {
 			break
 		}
 		failures++
@@ -122,8 +135,10 @@ func (s *server) connect(ctx context.Context, legacyFirst bool) (*connection, er
 func (s *server) finish(conn *connection, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.conn, s.used = conn, time.Now()
-	s.next.err = err
+	s.conn, s.next.err = conn, err
+	if conn != nil {
+		s.used = time.Now()
+	}
 	close(s.next.done)
 	s.next = newAttempt()
 }
@@ -223,7 +238,7 @@ func (s *server) pause(ctx context.Context, failures int, why error) {
 		return
 	}
 	pause := backOff(failures)
-	s.log.Warn("not connected", zap.Error(why), zap.Duration("next attempt in", pause))
+	s.log.Warn("not connected", zap.Error(s.hidden.Error(why)), zap.Duration("next attempt in", pause))
 	sleep(ctx, min(pause, shortestPause), nil) // what calls ask for is no reason to try all the time
 	sleep(ctx, pause-shortestPause, next.wanted)
 }
@@ -292,8 +307,35 @@ func (s *server) release() {
 	s.used = time.Now()
 }
 
+// listed waits until the server was listed for the first time, or could not be, or until ctx ends.
+func (s *server) listed(ctx context.Context) {
+	select {
+	case <-s.first.done:
+	case <-ctx.Done():
+	}
+}
+
+// find returns a tool by the name by which models call it. The error is for the model.
+func (s *server) find(name string) (tool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i := slices.IndexFunc(s.tools, func(t tool) bool { return t.spec.Name == name })
+	switch {
+	case i >= 0:
+		return s.tools[i], nil
+	case s.tools == nil:
+		return tool{}, fmt.Errorf("the server %s cannot be reached, so its tools are not known", s.name)
+	}
+	return tool{}, errNoTool(name)
+}
+
 // execute runs a tool. An error that is not of ctx is for the model.
 func (s *server) execute(ctx context.Context, t tool, args string) (ports.ToolOutput, error) {
+	out, err := s.try(ctx, t, args)
+	return out, s.hidden.Error(err)
+}
+
+func (s *server) try(ctx context.Context, t tool, args string) (ports.ToolOutput, error) {
 	limited, sign, stop := patience(ctx, s.decl.Timeout, s.decl.MaxTimeout)
 	defer stop()
 	conn, err := s.acquire(limited)
@@ -304,7 +346,7 @@ func (s *server) execute(ctx context.Context, t tool, args string) (ports.ToolOu
 	got, err := conn.call(limited, t.remote, args, sign)
 	switch {
 	case err == nil:
-		return result(got, s.decl.MaxOutput), nil
+		return result(got, s.decl.MaxOutput, s.hidden), nil
 	case refusedByServer(err):
 		return ports.ToolOutput{}, fmt.Errorf("the server %s refused the call: %w", s.name, err)
 	case limited.Err() == nil:

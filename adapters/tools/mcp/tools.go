@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -21,54 +22,54 @@ import (
 type Config struct {
 	Servers map[string]Server           // by name
 	Lookup  func(string) (string, bool) // of environment variables, as os.LookupEnv
+	Vault   ports.Vault                 // of the secrets that headers name; nil when there are none
 	Version string                      // of this program, as servers see it
 	Log     *zap.Logger
 }
 
 // Tools is the set of all tools of all declared servers. It is a ports.LoadingTools.
 type Tools struct {
-	servers map[string]*server
-	first   map[string]*attempt         // to connect, by server
-	known   atomic.Pointer[[]knownTool] // sorted by name
+	servers map[string]*server               // that all tenants share, by name
+	tenants map[string]*tenants              // of which each tenant has its own, by name
+	known   atomic.Pointer[[]ports.ToolSpec] // sorted by name
 
 	publishing sync.Mutex
+	beginning  sync.Mutex
 	running    sync.WaitGroup
-	stop       context.CancelFunc // of what Start began
-	goodbye    context.Context    // for as long as servers may take to end well
+	alive      context.Context // until Close
+	stop       context.CancelFunc
+	goodbye    context.Context // for as long as servers may take to end well
 	hurry      context.CancelFunc
-}
-
-type knownTool struct {
-	tool
-	of *server
 }
 
 // New returns the set, or what is wrong with a declaration. Nothing is contacted before Start.
 func New(c Config) (*Tools, error) {
-	t := &Tools{servers: map[string]*server{}, first: map[string]*attempt{}}
-	t.known.Store(new([]knownTool))
+	t := &Tools{servers: map[string]*server{}, tenants: map[string]*tenants{}}
+	t.known.Store(new([]ports.ToolSpec))
+	t.alive, t.stop = context.WithCancel(context.Background())
 	t.goodbye, t.hurry = context.WithCancel(context.Background())
 	for _, name := range slices.Sorted(maps.Keys(c.Servers)) {
-		d, err := c.Servers[name].prepared(name, c.Lookup)
+		d, headers, err := c.Servers[name].prepared(name, c.Lookup, c.Vault)
 		if err != nil {
 			return nil, fmt.Errorf("server %s: %w", name, err)
 		}
 		log := c.Log.With(zap.String("server", name))
-		t.add(&server{name: name, decl: d, version: c.Version, log: log, open: opener(d, d.environment(c.Lookup), log)})
+		if headers.PerTenant() {
+			t.tenants[name] = t.ofTenants(name, d, headers, c.Version, log)
+			continue
+		}
+		s := newServer(name, d, c.Version, log, opener(d, headers.Fixed(), d.environment(c.Lookup), log))
+		s.publish = t.publish
+		t.servers[name] = s
 	}
 	return t, nil
 }
 
-func (t *Tools) add(s *server) {
-	s.publish, s.doubted, s.next = t.publish, make(chan struct{}, 1), newAttempt()
-	t.servers[s.name], t.first[s.name] = s, s.next
-}
-
 // opener returns how a way to the server is opened.
-func opener(d Server, env []string, log *zap.Logger) func() (link, error) {
+func opener(d Server, header http.Header, env []string, log *zap.Logger) func() (link, error) {
 	if d.Command == "" {
 		return func() (link, error) {
-			r := newRemote(d)
+			r := newRemote(d.URL, header)
 			return link{r, func(context.Context) { r.cut() }}, nil
 		}
 	}
@@ -81,21 +82,29 @@ func opener(d Server, env []string, log *zap.Logger) func() (link, error) {
 	}
 }
 
-// Start connects to the servers in the background.
+// Start connects to the servers that all tenants share in the background. Others are connected when they are needed.
 func (t *Tools) Start() {
-	ctx, stop := context.WithCancel(context.Background())
-	t.stop = stop
 	for _, s := range t.servers {
-		t.running.Go(func() { s.run(ctx, t.goodbye) })
+		t.begin(t.alive, s)
 	}
+}
+
+// begin runs a server in the background until ctx ends, and reports whether it does: not once all of them end.
+func (t *Tools) begin(ctx context.Context, s *server) bool {
+	t.beginning.Lock()
+	defer t.beginning.Unlock()
+	if t.alive.Err() != nil {
+		return false
+	}
+	t.running.Go(func() { s.run(ctx, t.goodbye) })
+	return true
 }
 
 // Close ends all connections and the processes behind them. When ctx ends they are killed.
 func (t *Tools) Close(ctx context.Context) {
-	if t.stop == nil {
-		return
-	}
+	t.beginning.Lock()
 	t.stop()
+	t.beginning.Unlock()
 	ended := make(chan struct{})
 	go func() { defer close(ended); t.running.Wait() }()
 	select {
@@ -106,49 +115,70 @@ func (t *Tools) Close(ctx context.Context) {
 	<-ended
 }
 
-// publish makes known which tools there are.
+// publish makes known which tools there are for all tenants.
 func (t *Tools) publish() {
 	t.publishing.Lock()
 	defer t.publishing.Unlock()
-	var known []knownTool
+	var known []ports.ToolSpec
 	for _, s := range t.servers {
 		s.mu.Lock()
 		for _, one := range s.tools {
-			known = append(known, knownTool{one, s})
+			known = append(known, one.spec)
 		}
 		s.mu.Unlock()
 	}
-	slices.SortFunc(known, func(a, b knownTool) int { return strings.Compare(a.spec.Name, b.spec.Name) })
+	slices.SortFunc(known, func(a, b ports.ToolSpec) int { return strings.Compare(a.Name, b.Name) })
 	t.known.Store(&known)
 }
 
-// Specs returns the tools as they were last listed, sorted by name, without waiting for any server. A server that is
-// away keeps its tools: calls of them tell that it is.
-func (t *Tools) Specs() []ports.ToolSpec {
-	known := *t.known.Load()
-	specs := make([]ports.ToolSpec, 0, len(known))
-	for _, k := range known {
-		specs = append(specs, k.spec)
+// Specs returns the tools of the servers that all tenants share as they were last listed, sorted by name, without waiting
+// for any server. A server that is away keeps its tools: calls of them tell that it is.
+func (t *Tools) Specs() []ports.ToolSpec { return slices.Clone(*t.known.Load()) }
+
+// Load implements ports.LoadingTools. It waits until each server that one of the names belongs to was listed for the first
+// time, or could not be. In place of a tool of a server that the tenant lacks a secret for it returns one whose calls say
+// so.
+func (t *Tools) Load(ctx context.Context, tenant string, names []string) []ports.ToolSpec {
+	var specs []ports.ToolSpec
+	for _, name := range names {
+		if spec, ok := t.load(ctx, tenant, name); ok {
+			specs = append(specs, spec)
+		}
 	}
 	return specs
 }
 
-// Load waits until each server that one of the names belongs to was listed for the first time, or could not be, or
-// until ctx ends.
-func (t *Tools) Load(ctx context.Context, names []string) {
-	for _, name := range names {
-		if first := t.first[serverOf(name)]; first != nil {
-			select {
-			case <-first.done:
-			case <-ctx.Done():
-				return
-			}
-		}
+func (t *Tools) load(ctx context.Context, tenant, name string) (ports.ToolSpec, bool) {
+	s, release, err := t.server(ctx, tenant, name)
+	if err != nil {
+		return standIn(name, err)
 	}
+	defer release()
+	s.listed(ctx)
+	found, err := s.find(name)
+	return found.spec, err == nil
 }
 
+// server returns the server that a tool belongs to, which the caller releases. The error is for the model: errUnusable
+// when the tenant has no secret for it.
+func (t *Tools) server(ctx context.Context, tenant, name string) (s *server, release func(), err error) {
+	of := serverOf(name)
+	if s := t.servers[of]; s != nil {
+		return s, func() {}, nil
+	}
+	if own := t.tenants[of]; own != nil {
+		return own.server(ctx, tenant)
+	}
+	return nil, nil, errNoTool(name)
+}
+
+func errNoTool(name string) error { return fmt.Errorf("there is no tool named %q", name) }
+
 // MayHave implements ports.LoadingTools: a name below one of the servers, whatever that server lists just now.
-func (t *Tools) MayHave(name string) bool { return t.servers[serverOf(name)] != nil }
+func (t *Tools) MayHave(name string) bool {
+	of := serverOf(name)
+	return t.servers[of] != nil || t.tenants[of] != nil
+}
 
 // Execute runs one call; see ports.Tools.
 func (t *Tools) Execute(ctx context.Context, call ports.ToolInvocation) (ports.ToolOutput, error) {
@@ -167,16 +197,21 @@ func (t *Tools) Execute(ctx context.Context, call ports.ToolInvocation) (ports.T
 }
 
 func (t *Tools) execute(ctx context.Context, call ports.ToolInvocation) (ports.ToolOutput, error) {
-	known := *t.known.Load()
-	i := slices.IndexFunc(known, func(k knownTool) bool { return k.spec.Name == call.Name })
-	if i < 0 {
-		return ports.ToolOutput{}, fmt.Errorf("there is no tool named %q", call.Name)
-	}
-	args, err := known[i].arguments(call.Arguments)
+	s, release, err := t.server(ctx, call.Ref.Tenant, call.Name)
 	if err != nil {
 		return ports.ToolOutput{}, err
 	}
-	return known[i].of.execute(ctx, known[i].tool, args)
+	defer release()
+	s.listed(ctx) // it may have been begun for this call
+	found, err := s.find(call.Name)
+	if err != nil {
+		return ports.ToolOutput{}, err
+	}
+	args, err := found.arguments(call.Arguments)
+	if err != nil {
+		return ports.ToolOutput{}, err
+	}
+	return s.execute(ctx, found, args)
 }
 
 // arguments returns the arguments as they are sent: unchanged, once they were found to be right.
