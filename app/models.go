@@ -12,13 +12,14 @@ import (
 
 	"github.com/keel-agent/keel/app/models"
 	"github.com/keel-agent/keel/app/runner"
+	"github.com/keel-agent/keel/app/secrets"
 	"github.com/keel-agent/keel/domain"
 	"github.com/keel-agent/keel/ports"
 )
 
 var modelsModule = fx.Module("models", fx.Provide(newModels))
 
-func newModels(c Config, s ports.Settings, p *runner.Providers, lc fx.Lifecycle, log *zap.Logger) (*models.Catalogues, error) {
+func newModels(c Config, s ports.Settings, p *runner.Providers, v *secrets.Vault, lc fx.Lifecycle, log *zap.Logger) (*models.Catalogues, error) {
 	var names []string
 	for _, each := range p.All() {
 		names = append(names, each.Name())
@@ -27,7 +28,11 @@ func newModels(c Config, s ports.Settings, p *runner.Providers, lc fx.Lifecycle,
 	if err != nil {
 		return nil, err
 	}
-	catalogues := models.New(models.Config{Settings: s, Providers: p.All(), File: file, Log: log.Named("models")})
+	cfg := models.Config{Settings: s, Providers: p.All(), File: file, Log: log.Named("models")}
+	if v != nil {
+		cfg.Credentials = v
+	}
+	catalogues := models.New(cfg)
 	lc.Append(fx.StartStopHook(catalogues.Start, catalogues.Close))
 	return catalogues, nil
 }

@@ -24,7 +24,9 @@ var _ ports.Provider = stubProvider{}
 
 func (stubProvider) Name() string { return "stub" }
 
-func (stubProvider) Models(context.Context) ([]ports.Model, error) { return nil, nil }
+func (stubProvider) Models(context.Context, ports.Confidential) ([]ports.Model, error) {
+	return nil, nil
+}
 
 func (p stubProvider) Generate(_ context.Context, req ports.ModelRequest, _ func(ports.Delta)) (ports.Reply, error) {
 	if p.answer != nil {

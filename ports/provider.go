@@ -14,8 +14,9 @@ type Provider interface {
 	Name() string
 
 	// Models lists the models that can be asked for, the default first. It may be empty when the backend does not
-	// tell. Models that are Listed are all that there are: any other is refused before the backend is asked.
-	Models(ctx context.Context) ([]Model, error)
+	// tell. Models that are Listed are all that there are: any other is refused before the backend is asked. It asks with
+	// a tenant's own credential, or with the provider's when that is none; what it lists for one says nothing of another.
+	Models(ctx context.Context, credential Confidential) ([]Model, error)
 
 	// Generate asks for one answer. emit is called in order, from one goroutine, with each piece as it arrives; it
 	// never blocks for long and must not be called after Generate returned.

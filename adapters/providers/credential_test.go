@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -25,6 +26,7 @@ type echoing struct {
 	*httptest.Server
 	mu   sync.Mutex
 	seen []http.Header
+	shut atomic.Bool // it lists nothing either
 }
 
 func newEchoing(t *testing.T) *echoing {
@@ -33,7 +35,7 @@ func newEchoing(t *testing.T) *echoing {
 		e.mu.Lock()
 		e.seen = append(e.seen, r.Header.Clone())
 		e.mu.Unlock()
-		if r.Method == http.MethodGet {
+		if r.Method == http.MethodGet && !e.shut.Load() {
 			model := "own"
 			if strings.Contains(fmt.Sprint(r.Header), theirs) {
 				model = "theirs"
@@ -86,6 +88,20 @@ func TestCredentialsOfTenants(t *testing.T) {
 				require.NotContains(t, ask(ports.Confidential{}, "own"), theirs)
 			}
 			require.Equal(t, 1, strings.Count(ask(ports.Confidential{}, "own"), own), "the default model is known")
+			for credential, want := range map[ports.Confidential]string{ports.NewConfidential(theirs): "theirs", {}: "own"} {
+				list, err := p.Models(t.Context(), credential)
+				require.NoError(t, err)
+				require.Len(t, list, 1)
+				require.Equal(t, want, list[0].ID)
+			}
+			e.shut.Store(true)
+			for _, credential := range []ports.Confidential{ports.NewConfidential(theirs), {}} {
+				_, err := p.Models(t.Context(), credential)
+				require.ErrorContains(t, err, "[redacted]")
+				require.NotContains(t, err.Error(), "canary")
+			}
+			_, err = p.Models(t.Context(), ports.NewConfidential("a\nb"))
+			require.ErrorContains(t, err, "the tenant's API key")
 			for _, bad := range []string{"", " ", "a\nb", "a\x00b"} {
 				require.Empty(t, strings.Trim(ask(ports.NewConfidential(bad), ""), "[]"), "nothing is sent in its place")
 			}

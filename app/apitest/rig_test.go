@@ -110,8 +110,8 @@ func newRig(t *testing.T, options ...option) *rig {
 // anyModel is a provider that does not tell which models it has.
 type anyModel struct{ ports.Provider }
 
-func (anyModel) Name() string                                  { return "fake" }
-func (anyModel) Models(context.Context) ([]ports.Model, error) { return nil, nil }
+func (anyModel) Name() string                                                      { return "fake" }
+func (anyModel) Models(context.Context, ports.Confidential) ([]ports.Model, error) { return nil, nil }
 
 // tellEnds says when a stream is over.
 type tellEnds struct {

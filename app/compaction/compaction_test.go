@@ -28,7 +28,7 @@ type backend struct {
 
 func (b *backend) Name() string { return b.name }
 
-func (b *backend) Models(context.Context) ([]ports.Model, error) {
+func (b *backend) Models(context.Context, ports.Confidential) ([]ports.Model, error) {
 	b.listed++
 	return b.models()
 }

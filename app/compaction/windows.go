@@ -43,7 +43,7 @@ func (l *Listed) models(ctx context.Context, p ports.Provider) []ports.Model {
 	}
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
-	found, err := p.Models(ctx)
+	found, err := p.Models(ctx, ports.Confidential{})
 	next := list{found, time.Now().Add(listAge)}
 	if err != nil {
 		next = list{have, time.Now().Add(failureAge)}

@@ -171,3 +171,37 @@ func TestModelsFileIsChecked(t *testing.T) {
 	require.Equal(t, 1, code)
 	require.Contains(t, errs, "models/0/contextWindw: is not a member that belongs here; did you mean contextWindow?")
 }
+
+// A server without a key of its own lists for each tenant what the backend lists for the key that it brought, and refuses
+// what is not among that.
+func TestModelsForTheTenantsOwnKey(t *testing.T) {
+	onEachStore(t, func(t *testing.T, store string) {
+		b := openaitest.Start(t)
+		b.SetModelPages(func(r *http.Request) string {
+			return map[string]string{
+				"Bearer key-of-ours": `{"data":[{"id":"mini","context_length":1000}]}`, "Bearer key-of-theirs": `{"data":[{"id":"maxi"}]}`,
+			}[r.Header.Get("Authorization")]
+		})
+		tokens := write(t, "tokens", "ours-0123456789abcdef ours\ntheirs-0123456789abcdef theirs\nthird-0123456789abcdef third\n")
+		key, _ := secretKey(t)
+		p := serve(t, store, []string{"OPENAI_BASE_URL=" + b.URL(), "KEEL_SECRETS_KEY=" + key}, "--provider", "openai", "--auth", "tokens:"+tokens)
+		ours, theirs, third := caller{p, "ours-0123456789abcdef"}, caller{p, "theirs-0123456789abcdef"}, caller{p, "third-0123456789abcdef"}
+		ours.ok("PUT", "/v1/settings/secrets/openai.api_key", `{"value":"key-of-ours"}`)
+		theirs.ok("PUT", "/v1/settings/secrets/openai.api_key", `{"value":"key-of-theirs"}`)
+		for range 3 { // each process
+			require.Contains(t, ours.ok("GET", "/v1/settings/models", "").body, `"id":"openai/mini"`)
+			require.NotContains(t, ours.ok("GET", "/v1/settings/models", "").body, "maxi")
+			require.Contains(t, theirs.ok("GET", "/v1/settings/models", "").body, `"id":"openai/maxi"`)
+			require.NotContains(t, third.ok("GET", "/v1/settings/models", "").body, "openai/")
+
+			refused := ours.call("POST", "/v1/sessions", `{"model":"mnii"}`)
+			require.Equal(t, "unknown_model", refused.field(t, "code"), refused.body)
+			require.Equal(t, `there is no model "mnii"; did you mean mini?`, refused.field(t, "detail"))
+			ours.ok("POST", "/v1/sessions", `{"model":"mini"}`)
+			theirs.ok("POST", "/v1/sessions", `{"model":"maxi"}`)
+			require.Equal(t, "unknown_model", theirs.call("POST", "/v1/sessions", `{"model":"mini"}`).field(t, "code"))
+			third.ok("POST", "/v1/sessions", `{"model":"mini"}`)
+		}
+		require.NotContains(t, everyLog(p), "key-of-")
+	})
+}

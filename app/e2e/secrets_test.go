@@ -47,7 +47,7 @@ func newTalkative(t *testing.T) *talkative {
 func (b *talkative) answer(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	key := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
-	if r.Method == http.MethodPost { // else it is asked for its models, by the server itself
+	if r.Method == http.MethodPost { // else it is asked for its models
 		b.mu.Lock()
 		b.keys = append(b.keys, key)
 		b.mu.Unlock()

@@ -2,6 +2,7 @@ package models
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -23,7 +24,7 @@ const (
 type lists struct {
 	providers []ports.Provider
 	log       *zap.Logger
-	changed   func(all []domain.Model)
+	changed   func(known map[string][]domain.Model) // by provider
 
 	asking chan struct{} // holds a token while nobody asks; it guards the next three
 	asked  time.Time
@@ -34,7 +35,7 @@ type lists struct {
 	loop sync.WaitGroup
 }
 
-func (l *lists) init(providers []ports.Provider, log *zap.Logger, changed func([]domain.Model)) {
+func (l *lists) init(providers []ports.Provider, log *zap.Logger, changed func(map[string][]domain.Model)) {
 	l.providers, l.log, l.changed = providers, log, changed
 	l.known, l.silent = map[string][]domain.Model{}, map[string]bool{}
 	l.asking = make(chan struct{}, 1)
@@ -47,7 +48,7 @@ func (l *lists) start() {
 	l.loop.Go(func() {
 		for {
 			wait := listEvery
-			if !l.ask(ctx, 0) {
+			if !l.ask(ctx, nil, 0) {
 				wait = retryEvery
 			}
 			select {
@@ -67,16 +68,16 @@ func (l *lists) close() {
 }
 
 // again asks on behalf of a request, and reports whether there are lists that the request may not have seen.
-func (l *lists) again(ctx context.Context) bool {
+func (l *lists) again(ctx context.Context, keys credentials) bool {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
-	l.ask(ctx, askAgain)
+	l.ask(ctx, keys, askAgain)
 	return ctx.Err() == nil
 }
 
-// ask asks all providers side by side, unless that was done less than atLeast ago. It reports whether all of them
-// answered.
-func (l *lists) ask(ctx context.Context, atLeast time.Duration) bool {
+// ask asks all providers side by side, with the keys or their own, unless that was done less than atLeast ago. It reports
+// whether all of them answered.
+func (l *lists) ask(ctx context.Context, keys credentials, atLeast time.Duration) bool {
 	select {
 	case <-l.asking:
 	case <-ctx.Done():
@@ -89,7 +90,7 @@ func (l *lists) ask(ctx context.Context, atLeast time.Duration) bool {
 	answers, faults := make([][]ports.Model, len(l.providers)), make([]error, len(l.providers))
 	var all sync.WaitGroup
 	for i, p := range l.providers {
-		all.Go(func() { answers[i], faults[i] = p.Models(ctx) })
+		all.Go(func() { answers[i], faults[i] = p.Models(ctx, keys[p.Name()]) })
 	}
 	all.Wait()
 	l.asked = time.Now()
@@ -102,17 +103,8 @@ func (l *lists) ask(ctx context.Context, atLeast time.Duration) bool {
 		}
 		l.known[p.Name()], l.silent[p.Name()] = entries(p.Name(), answers[i]), false
 	}
-	l.tell()
+	l.changed(maps.Clone(l.known))
 	return whole
-}
-
-// tell passes on all that is known, in the order of the providers.
-func (l *lists) tell() {
-	var all []domain.Model
-	for _, p := range l.providers {
-		all = append(all, l.known[p.Name()]...)
-	}
-	l.changed(all)
 }
 
 // missed says once that a provider does not tell what it has.

@@ -27,10 +27,11 @@ const maxTenants = 4096
 
 // Config is what catalogues are made of.
 type Config struct {
-	Settings  ports.Settings
-	Providers []ports.Provider     // the default first, one at least
-	File      domain.ModelDocument // of the deployment; the zero one says nothing
-	Log       *zap.Logger          // may be nil
+	Settings    ports.Settings
+	Providers   []ports.Provider     // the default first, one at least
+	Credentials Credentials          // of tenants; nil when they bring none
+	File        domain.ModelDocument // of the deployment; the zero one says nothing
+	Log         *zap.Logger          // may be nil
 }
 
 // Catalogues are the catalogues of all tenants. They are safe for concurrent use.
@@ -39,9 +40,14 @@ type Catalogues struct {
 	names []string // of the providers
 	lists lists
 
+	alive   context.Context // until Close
+	end     context.CancelFunc
+	asking  sync.WaitGroup // on behalf of tenants
 	mu      sync.Mutex
-	base    *domain.Catalogue // without any tenant's document
+	listed  map[string][]domain.Model // by provider
+	base    *domain.Catalogue         // without any tenant's document
 	tenants map[string]*tenant
+	owns    map[string]*own // by tenant
 }
 
 // tenant is what is remembered of one. The catalogue is made of stored, over base.
@@ -57,7 +63,8 @@ func New(cfg Config) *Catalogues {
 	if cfg.Log == nil {
 		cfg.Log = zap.NewNop()
 	}
-	c := &Catalogues{cfg: cfg, tenants: map[string]*tenant{}}
+	c := &Catalogues{cfg: cfg, tenants: map[string]*tenant{}, owns: map[string]*own{}}
+	c.alive, c.end = context.WithCancel(context.Background())
 	for _, p := range cfg.Providers {
 		c.names = append(c.names, p.Name())
 	}
@@ -67,18 +74,33 @@ func New(cfg Config) *Catalogues {
 }
 
 // rebase takes over what the providers list.
-func (c *Catalogues) rebase(listed []domain.Model) {
-	base := domain.NewCatalogue(c.names, listed).With(c.cfg.File, domain.SourceFile)
+func (c *Catalogues) rebase(listed map[string][]domain.Model) {
+	base := c.over(listed)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.base = base
+	c.listed, c.base = listed, base
+}
+
+// over returns the catalogue of what providers list with the deployment's file.
+func (c *Catalogues) over(listed map[string][]domain.Model) *domain.Catalogue {
+	var all []domain.Model
+	for _, name := range c.names {
+		all = append(all, listed[name]...)
+	}
+	return domain.NewCatalogue(c.names, all).With(c.cfg.File, domain.SourceFile)
 }
 
 // Start begins to ask the providers for their lists, now and then, until Close.
 func (c *Catalogues) Start() { c.lists.start() }
 
-// Close ends what Start began.
-func (c *Catalogues) Close() { c.lists.close() }
+// Close ends what Start began, and what is being asked for tenants.
+func (c *Catalogues) Close() {
+	c.lists.close()
+	c.mu.Lock()
+	c.end()
+	c.mu.Unlock()
+	c.asking.Wait()
+}
 
 // Resolve returns what model stands for in the tenant's catalogue, and the defaults there. Before it returns
 // domain.ErrUnknownModel it asks the providers once more, unless they were asked just now.
@@ -88,7 +110,7 @@ func (c *Catalogues) Resolve(ctx context.Context, tenant, model string) (domain.
 		return domain.Model{}, domain.ModelDefaults{}, err
 	}
 	m, err := s.Catalogue.Resolve(model)
-	if errors.Is(err, domain.ErrUnknownModel) && c.lists.again(ctx) {
+	if errors.Is(err, domain.ErrUnknownModel) && c.again(ctx, tenant) {
 		if s, err = c.current(ctx, tenant); err != nil {
 			return domain.Model{}, domain.ModelDefaults{}, err
 		}
@@ -113,6 +135,7 @@ func (c *Catalogues) current(ctx context.Context, tenant string) (domain.ModelSe
 
 // Settings returns the tenant's settings as the store has them now.
 func (c *Catalogues) Settings(ctx context.Context, tenant string) (domain.ModelSettings, error) {
+	c.look(ctx, tenant)
 	stored, err := c.cfg.Settings.Get(ctx, tenant, documentName)
 	if err != nil && !errors.Is(err, domain.ErrNotFound) {
 		return domain.ModelSettings{}, err
@@ -142,7 +165,7 @@ func (c *Catalogues) keep(name string, stored ports.Setting, read bool) (domain.
 	defer c.mu.Unlock()
 	t := c.tenants[name]
 	if t == nil {
-		c.makeRoom()
+		makeRoom(c.tenants, maxTenants)
 		t = &tenant{}
 	}
 	if read {
@@ -151,24 +174,25 @@ func (c *Catalogues) keep(name string, stored ports.Setting, read bool) (domain.
 	if stored.Revision < t.stored.Revision { // it was read before a later one
 		stored = t.stored
 	}
-	if t.catalogue == nil || t.base != c.base || t.stored != stored {
-		catalogue, err := overlay(c.base, stored)
+	base := c.baseOf(name)
+	if t.catalogue == nil || t.base != base || t.stored != stored {
+		catalogue, err := overlay(base, stored)
 		if err != nil {
 			return domain.ModelSettings{}, err
 		}
-		t.stored, t.base, t.catalogue = stored, c.base, catalogue
+		t.stored, t.base, t.catalogue = stored, base, catalogue
 	}
 	c.tenants[name] = t
 	return settings(t.stored, t.catalogue), nil
 }
 
 // makeRoom forgets tenants, of whom nothing is lost by that, while there are too many.
-func (c *Catalogues) makeRoom() {
-	for other := range c.tenants {
-		if len(c.tenants) < maxTenants {
+func makeRoom[T any](tenants map[string]T, most int) {
+	for other := range tenants {
+		if len(tenants) < most {
 			return
 		}
-		delete(c.tenants, other)
+		delete(tenants, other)
 	}
 }
 
@@ -199,7 +223,8 @@ func (c *Catalogues) Put(ctx context.Context, tenant string, document domain.Pay
 	if err != nil {
 		return domain.ModelSettings{}, err
 	}
-	if err := c.checkDefaults(parsed); err != nil {
+	c.look(ctx, tenant)
+	if err := c.checkDefaults(tenant, parsed); err != nil {
 		return domain.ModelSettings{}, err
 	}
 	stored, err := c.cfg.Settings.Put(ctx, tenant, documentName, document.String(), expected)
@@ -210,9 +235,9 @@ func (c *Catalogues) Put(ctx context.Context, tenant string, document domain.Pay
 }
 
 // checkDefaults returns an error when the defaults of a document name what there is not.
-func (c *Catalogues) checkDefaults(d domain.ModelDocument) error {
+func (c *Catalogues) checkDefaults(tenant string, d domain.ModelDocument) error {
 	c.mu.Lock()
-	base := c.base
+	base := c.baseOf(tenant)
 	c.mu.Unlock()
 	m, err := base.With(d, domain.SourceTenant).Resolve(d.Defaults.Model)
 	if err != nil && d.Defaults.Model != "" {

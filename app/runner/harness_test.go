@@ -271,8 +271,10 @@ type scripted struct {
 	requests []ports.ModelRequest
 }
 
-func (s *scripted) Name() string                                  { return "scripted" }
-func (s *scripted) Models(context.Context) ([]ports.Model, error) { return nil, nil }
+func (s *scripted) Name() string { return "scripted" }
+func (s *scripted) Models(context.Context, ports.Confidential) ([]ports.Model, error) {
+	return nil, nil
+}
 
 func (s *scripted) Generate(ctx context.Context, req ports.ModelRequest, emit func(ports.Delta)) (ports.Reply, error) {
 	s.mu.Lock()

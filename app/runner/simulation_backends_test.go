@@ -16,8 +16,10 @@ import (
 // simProvider is a process's way to a backend that answers, calls tools, fails in every way, stalls and is slow to stop.
 type simProvider struct{ p *process }
 
-func (simProvider) Name() string                                  { return "simulated" }
-func (simProvider) Models(context.Context) ([]ports.Model, error) { return nil, nil }
+func (simProvider) Name() string { return "simulated" }
+func (simProvider) Models(context.Context, ports.Confidential) ([]ports.Model, error) {
+	return nil, nil
+}
 
 // shown is a request as the backend saw it. The texts of inputs and answers are unique in the simulation.
 type shown struct {

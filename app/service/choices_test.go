@@ -24,8 +24,8 @@ func (box) Specs() []ports.ToolSpec {
 // shop is a provider that answers nothing.
 type shop struct{ ports.Provider }
 
-func (shop) Name() string                                  { return "shop" }
-func (shop) Models(context.Context) ([]ports.Model, error) { return nil, nil }
+func (shop) Name() string                                                      { return "shop" }
+func (shop) Models(context.Context, ports.Confidential) ([]ports.Model, error) { return nil, nil }
 
 const shelf = `{"models":[{"id":"big","maxOutput":100,"thinking":["low","high"]},{"id":"small","thinking":[]}]}`
 

@@ -137,7 +137,7 @@ func TestKeyIsNeverTold(t *testing.T) {
 	unreachable := newProvider(t, anthropic.Config{BaseURL: "http://user:" + key + "@127.0.0.1:1", Model: "m"})
 	_, err := ask(t, unreachable)
 	require.Equal(t, "connection", faultOf(t, err).Code)
-	_, err = unreachable.Models(t.Context())
+	_, err = unreachable.Models(t.Context(), ports.Confidential{})
 	require.NotContains(t, err.Error(), key)
 }
 
@@ -173,12 +173,12 @@ func TestModels(t *testing.T) {
 		"c":      {{ID: "c"}, {ID: "a", ContextWindow: 200000}, {ID: "b"}},
 		"hidden": {{ID: "hidden"}, {ID: "a", ContextWindow: 200000}, {ID: "b"}, {ID: "c"}},
 	} {
-		got, err := newProvider(t, anthropic.Config{BaseURL: s.URL(), Model: configured}).Models(t.Context())
+		got, err := newProvider(t, anthropic.Config{BaseURL: s.URL(), Model: configured}).Models(t.Context(), ports.Confidential{})
 		require.NoError(t, err)
 		require.Equal(t, want, got)
 	}
 	s.SetModels("")
-	got, err := newProvider(t, anthropic.Config{BaseURL: s.URL(), Model: "x"}).Models(t.Context())
+	got, err := newProvider(t, anthropic.Config{BaseURL: s.URL(), Model: "x"}).Models(t.Context(), ports.Confidential{})
 	require.NoError(t, err)
 	require.Equal(t, []ports.Model{{ID: "x"}}, got)
 }

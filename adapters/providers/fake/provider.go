@@ -46,7 +46,7 @@ func New(cfg Config) (*Provider, error) {
 func (p *Provider) Name() string { return Name }
 
 // Models returns the one model.
-func (p *Provider) Models(context.Context) ([]ports.Model, error) {
+func (p *Provider) Models(context.Context, ports.Confidential) ([]ports.Model, error) {
 	return []ports.Model{{ID: Name}}, nil
 }
 

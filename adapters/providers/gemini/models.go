@@ -16,9 +16,8 @@ import (
 const maxPages = 20
 
 // Models lists what the backend lists and can be asked for an answer; see wire.Catalogue.
-func (p *Provider) Models(ctx context.Context) ([]ports.Model, error) {
-	models, err := p.catalogue.Models(ctx)
-	return models, p.backend.Redact(err)
+func (p *Provider) Models(ctx context.Context, credential ports.Confidential) ([]ports.Model, error) {
+	return p.catalogue.Models(ctx, credential)
 }
 
 func listModels(ctx context.Context, backend *wire.Backend) ([]ports.Model, error) {

@@ -71,7 +71,7 @@ func New(cfg Config) (*Provider, error) {
 		return nil, err
 	}
 	p := &Provider{cfg: cfg, backend: backend}
-	p.catalogue.Default, p.catalogue.Backend, p.catalogue.List = cfg.Model, backend, listModels
+	p.catalogue.Default, p.catalogue.Backend, p.catalogue.List, p.catalogue.KeyHeader = cfg.Model, backend, listModels, keyHeader
 	return p, nil
 }
 

@@ -137,7 +137,7 @@ func TestKeyIsNeverTold(t *testing.T) {
 	unreachable := newProvider(t, gemini.Config{BaseURL: "http://user:" + key + "@127.0.0.1:1", Model: "m"})
 	_, err := ask(t, unreachable)
 	require.Equal(t, "connection", faultOf(t, err).Code)
-	_, err = unreachable.Models(t.Context())
+	_, err = unreachable.Models(t.Context(), ports.Confidential{})
 	require.NotContains(t, err.Error(), key)
 }
 
@@ -175,13 +175,13 @@ func TestModels(t *testing.T) {
 		"models/c": {{ID: "c"}, {ID: "a", ContextWindow: 1048576}, {ID: "b"}},
 		"hidden":   {{ID: "hidden"}, {ID: "a", ContextWindow: 1048576}, {ID: "b"}, {ID: "c"}},
 	} {
-		got, err := newProvider(t, gemini.Config{BaseURL: s.URL(), Model: configured}).Models(t.Context())
+		got, err := newProvider(t, gemini.Config{BaseURL: s.URL(), Model: configured}).Models(t.Context(), ports.Confidential{})
 		require.NoError(t, err)
 		require.Equal(t, want, got)
 	}
 	require.Equal(t, 9, asked, "three pages each: the backend repeats itself")
 	s.SetModels("")
-	got, err := newProvider(t, gemini.Config{BaseURL: s.URL(), Model: "x"}).Models(t.Context())
+	got, err := newProvider(t, gemini.Config{BaseURL: s.URL(), Model: "x"}).Models(t.Context(), ports.Confidential{})
 	require.NoError(t, err)
 	require.Equal(t, []ports.Model{{ID: "x"}}, got)
 }
@@ -216,7 +216,7 @@ func TestFromEnv(t *testing.T) {
 	env["GOOGLE_API_KEY"] = key + "\n"
 	p, err := fromEnv(getenv)
 	require.NoError(t, err)
-	models, err := p.Models(cancelled(t))
+	models, err := p.Models(cancelled(t), ports.Confidential{})
 	require.Empty(t, models)
 	require.ErrorIs(t, err, errEnough)
 	p.Close()

@@ -78,7 +78,7 @@ func (cfg Config) Open() (*wire.Backend, *wire.Catalogue, error) {
 	if model == "" && base == DefaultBaseURL {
 		model = DefaultModel
 	}
-	return backend, &wire.Catalogue{Default: model, Backend: backend, List: listModels}, nil
+	return backend, &wire.Catalogue{Default: model, Backend: backend, List: listModels, KeyHeader: keyHeader, KeyScheme: keyScheme}, nil
 }
 
 // As returns the backend for requests with a tenant's credential, b itself without one; see wire.Backend.As.

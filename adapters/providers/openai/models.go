@@ -9,9 +9,8 @@ import (
 )
 
 // Models lists what the backend lists; see wire.Catalogue.
-func (p *Provider) Models(ctx context.Context) ([]ports.Model, error) {
-	models, err := p.catalogue.Models(ctx)
-	return models, p.backend.Redact(err)
+func (p *Provider) Models(ctx context.Context, credential ports.Confidential) ([]ports.Model, error) {
+	return p.catalogue.Models(ctx, credential)
 }
 
 func listModels(ctx context.Context, backend *wire.Backend) ([]ports.Model, error) {

@@ -114,7 +114,7 @@ func TestUnreachable(t *testing.T) {
 	_, err := ask(t, p)
 	require.Equal(t, ports.Retryable, faultOf(t, err).Class)
 	require.Equal(t, "connection", faultOf(t, err).Code)
-	_, err = p.Models(t.Context())
+	_, err = p.Models(t.Context(), ports.Confidential{})
 	require.Equal(t, ports.Retryable, faultOf(t, err).Class)
 	require.NotContains(t, err.Error(), key)
 }
@@ -193,7 +193,7 @@ func TestModels(t *testing.T) {
 		{``, "c", []ports.Model{{ID: "c"}}},
 	} {
 		s.SetModels(c.body)
-		got, err := newProvider(t, openai.Config{BaseURL: s.URL(), Model: c.configured}).Models(t.Context())
+		got, err := newProvider(t, openai.Config{BaseURL: s.URL(), Model: c.configured}).Models(t.Context(), ports.Confidential{})
 		require.NoError(t, err)
 		require.Equal(t, c.want, got, c.body)
 	}

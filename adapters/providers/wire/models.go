@@ -16,13 +16,20 @@ type Catalogue struct {
 	Backend *Backend                                                     // of the provider itself
 	List    func(ctx context.Context, b *Backend) ([]ports.Model, error) // asks the backend
 
+	KeyHeader, KeyScheme string // where a tenant's credential stands; see Backend.As
+
 	first atomic.Pointer[string] // of the list, where no model is configured
 }
 
-// Models lists what the backend lists, the configured model first even if the backend keeps it to itself. A backend
-// without such a list (404, 405) has that one model, or none.
-func (c *Catalogue) Models(ctx context.Context) ([]ports.Model, error) {
-	return c.models(ctx, c.Backend)
+// Models lists what the backend lists for a credential, the configured model first even if the backend keeps it to
+// itself. A backend without such a list (404, 405) has that one model, or none. No error tells the credential.
+func (c *Catalogue) Models(ctx context.Context, credential ports.Confidential) ([]ports.Model, error) {
+	b, err := c.Backend.As(c.KeyHeader, c.KeyScheme, credential)
+	if err != nil {
+		return nil, err
+	}
+	models, err := c.models(ctx, b)
+	return models, b.Redact(err)
 }
 
 func (c *Catalogue) models(ctx context.Context, b *Backend) ([]ports.Model, error) {

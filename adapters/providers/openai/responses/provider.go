@@ -37,9 +37,8 @@ func New(cfg openai.Config) (*Provider, error) {
 func (p *Provider) Name() string { return p.name }
 
 // Models lists what the backend lists; see wire.Catalogue.
-func (p *Provider) Models(ctx context.Context) ([]ports.Model, error) {
-	models, err := p.catalogue.Models(ctx)
-	return models, p.backend.Redact(err)
+func (p *Provider) Models(ctx context.Context, credential ports.Confidential) ([]ports.Model, error) {
+	return p.catalogue.Models(ctx, credential)
 }
 
 // Close closes the connections that no request uses, unless the client was given.

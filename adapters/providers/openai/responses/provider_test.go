@@ -215,7 +215,7 @@ func TestModelsAndTheDefault(t *testing.T) {
 	_, err = ask(t, p)
 	require.NoError(t, err)
 	require.Contains(t, string(s.Requests()[0].Body), `"model":"first"`)
-	models, err := newProvider(t, openai.Config{BaseURL: s.URL(), Model: "second"}).Models(t.Context())
+	models, err := newProvider(t, openai.Config{BaseURL: s.URL(), Model: "second"}).Models(t.Context(), ports.Confidential{})
 	require.NoError(t, err)
 	require.Equal(t, []ports.Model{{ID: "second", Listed: true}, {ID: "first", Listed: true}}, models)
 	_, err = responses.New(openai.Config{BaseURL: "ftp://x"})

@@ -1,0 +1,165 @@
+package models
+
+import (
+	"context"
+	"crypto/sha256"
+	"maps"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/keel-agent/keel/domain"
+	"github.com/keel-agent/keel/ports"
+)
+
+// Credentials knows the credentials that tenants have brought for providers.
+type Credentials interface {
+	// Credential returns the tenant's own credential for a provider, none when there is none.
+	Credential(ctx context.Context, tenant, provider string) (ports.Confidential, error)
+}
+
+// maxOwns bounds the tenants whose own lists are remembered.
+const maxOwns = 1024
+
+// own is what providers list for the credentials that a tenant brought. No other tenant sees it, and of a provider that
+// has one the tenant sees nothing else.
+type own struct {
+	lists
+
+	marks map[string]mark // of the credentials, which are not kept, by provider
+	first chan struct{}   // closed when they were asked, or could not be, for the first time
+
+	// Guarded by Catalogues.mu.
+	due          time.Time                 // to be asked again
+	known        map[string][]domain.Model // by provider
+	shared, base *domain.Catalogue         // base is over shared
+}
+
+// credentials are those that a tenant has, by provider.
+type credentials map[string]ports.Confidential
+
+type mark [sha256.Size]byte
+
+func (k credentials) marks() map[string]mark {
+	marks := map[string]mark{}
+	for name, key := range k {
+		marks[name] = sha256.Sum256([]byte(key.Reveal()))
+	}
+	return marks
+}
+
+// look takes up which credentials the tenant has, and has the providers asked with those that are new, or when their lists
+// are old. It waits for new ones, at most listTimeout. While the credentials cannot be read what was known holds.
+// It returns nil where there are none.
+func (c *Catalogues) look(ctx context.Context, tenant string) (*own, credentials) {
+	keys, err := c.credentialsOf(ctx, tenant)
+	if err != nil {
+		return nil, nil
+	}
+	o := c.ownOf(tenant, keys)
+	if o == nil {
+		return nil, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, listTimeout)
+	defer cancel()
+	select {
+	case <-o.first:
+	case <-ctx.Done():
+	}
+	return o, keys
+}
+
+func (c *Catalogues) credentialsOf(ctx context.Context, tenant string) (credentials, error) {
+	keys := credentials{}
+	if c.cfg.Credentials == nil {
+		return keys, nil
+	}
+	for _, name := range c.names {
+		key, err := c.cfg.Credentials.Credential(ctx, tenant, name)
+		if err != nil {
+			return nil, err
+		}
+		if key.Given() {
+			keys[name] = key
+		}
+	}
+	return keys, nil
+}
+
+// ownOf returns the lists for a tenant's credentials, nil when it has none or all is ending. They are asked for when they
+// are due.
+func (c *Catalogues) ownOf(tenant string, keys credentials) *own {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	o := c.owns[tenant]
+	switch {
+	case len(keys) == 0 || c.alive.Err() != nil:
+		delete(c.owns, tenant)
+		return nil
+	case o == nil || !maps.Equal(o.marks, keys.marks()):
+		makeRoom(c.owns, maxOwns)
+		o = c.newOwn(tenant, keys)
+		c.owns[tenant] = o
+	}
+	if now := time.Now(); !now.Before(o.due) {
+		o.due = now.Add(listEvery)
+		c.asking.Go(func() { c.ask(o, keys) })
+	}
+	return o
+}
+
+func (c *Catalogues) newOwn(tenant string, keys credentials) *own {
+	o := &own{marks: keys.marks(), first: make(chan struct{})}
+	var theirs []ports.Provider
+	for _, p := range c.cfg.Providers {
+		if keys[p.Name()].Given() {
+			theirs = append(theirs, p)
+		}
+	}
+	o.init(theirs, c.cfg.Log.With(zap.String("tenant", tenant)), func(known map[string][]domain.Model) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		o.known, o.base = known, nil
+	})
+	return o
+}
+
+func (c *Catalogues) ask(o *own, keys credentials) {
+	whole := o.ask(c.alive, keys, 0)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !whole {
+		o.due = time.Now().Add(retryEvery)
+	}
+	select {
+	case <-o.first:
+	default:
+		close(o.first)
+	}
+}
+
+// again asks on behalf of a request of a tenant, and reports whether there are lists that the request may not have seen.
+func (c *Catalogues) again(ctx context.Context, tenant string) bool {
+	o, keys := c.look(ctx, tenant)
+	asked := c.lists.again(ctx, nil)
+	return o != nil && o.again(ctx, keys) || asked
+}
+
+// baseOf returns the catalogue without the tenant's document. c.mu is held.
+func (c *Catalogues) baseOf(tenant string) *domain.Catalogue {
+	o := c.owns[tenant]
+	if o == nil {
+		return c.base
+	}
+	if o.base == nil || o.shared != c.base {
+		listed := maps.Clone(c.listed)
+		if listed == nil {
+			listed = map[string][]domain.Model{}
+		}
+		for name := range o.marks {
+			listed[name] = o.known[name]
+		}
+		o.shared, o.base = c.base, c.over(listed)
+	}
+	return o.base
+}
