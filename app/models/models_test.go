@@ -24,7 +24,7 @@ type house struct {
 	list  atomic.Pointer[[]ports.Model] // nil: it does not answer
 	asked atomic.Int64
 
-	theirs func(key string) ([]ports.Model, error) // asked for with a tenant's own
+	theirs func(ctx context.Context, key string) ([]ports.Model, error) // asked for with a tenant's own
 }
 
 func newHouse(name string, ids ...string) *house {
@@ -43,9 +43,9 @@ func (h *house) has(ids ...string) {
 
 func (h *house) Name() string { return h.name }
 
-func (h *house) Models(_ context.Context, credential ports.Confidential) ([]ports.Model, error) {
+func (h *house) Models(ctx context.Context, credential ports.Confidential) ([]ports.Model, error) {
 	if credential.Given() {
-		return h.theirs(credential.Reveal())
+		return h.theirs(ctx, credential.Reveal())
 	}
 	h.asked.Add(1)
 	if list := h.list.Load(); list != nil {

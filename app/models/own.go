@@ -140,6 +140,8 @@ func (c *Catalogues) ask(o *own, keys credentials) {
 
 // again asks on behalf of a request of a tenant, and reports whether there are lists that the request may not have seen.
 func (c *Catalogues) again(ctx context.Context, tenant string) bool {
+	ctx, cancel := context.WithTimeout(ctx, listTimeout) // for all of it
+	defer cancel()
 	o, keys := c.look(ctx, tenant)
 	asked := c.lists.again(ctx, nil)
 	return o != nil && o.again(ctx, keys) || asked

@@ -22,7 +22,7 @@ tools:
   - name: open
     description: Needs nothing.
     url: %[1]s/open
-    headers: {X-Key: '${TOKEN}'}`
+    headers: {X-Key: '${TOKEN}', User-Agent: ''}`
 
 // A header's secret is looked up for the tenant of each call, and nothing of one tenant reaches a request of another.
 func TestSecretsOfTheTenant(t *testing.T) {

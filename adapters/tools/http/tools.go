@@ -124,7 +124,7 @@ func (e endpoint) run(ctx context.Context, call toolset.Call) (string, error) {
 		return "", err
 	}
 	for name, values := range e.common {
-		if header[name] == nil {
+		if header.Get(name) == "" {
 			header[name] = values
 		}
 	}
