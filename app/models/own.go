@@ -3,6 +3,7 @@ package models
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
 	"maps"
 	"time"
 
@@ -37,6 +38,9 @@ type own struct {
 
 // credentials are those that a tenant has, by provider.
 type credentials map[string]ports.Confidential
+
+// unusable stands for a credential that cannot be opened. Nothing is listed for it: runs that need it fail.
+var unusable = ports.NewConfidential("")
 
 type mark [sha256.Size]byte
 
@@ -76,10 +80,12 @@ func (c *Catalogues) credentialsOf(ctx context.Context, tenant string) (credenti
 	}
 	for _, name := range c.names {
 		key, err := c.cfg.Credentials.Credential(ctx, tenant, name)
-		if err != nil {
+		switch {
+		case err != nil && (errors.Is(err, ports.ErrUnavailable) || ctx.Err() != nil):
 			return nil, err
-		}
-		if key.Given() {
+		case err != nil:
+			keys[name] = unusable
+		case key.Given():
 			keys[name] = key
 		}
 	}
@@ -112,7 +118,7 @@ func (c *Catalogues) newOwn(tenant string, keys credentials) *own {
 	o := &own{marks: keys.marks(), first: make(chan struct{})}
 	var theirs []ports.Provider
 	for _, p := range c.cfg.Providers {
-		if keys[p.Name()].Given() {
+		if keys[p.Name()].Reveal() != "" {
 			theirs = append(theirs, p)
 		}
 	}

@@ -31,6 +31,9 @@ func (k *keyring) Credential(_ context.Context, tenant, provider string) (ports.
 	if k.away {
 		return ports.Confidential{}, ports.ErrUnavailable
 	}
+	if k.keys[tenant+" "+provider] == "broken" {
+		return ports.Confidential{}, errors.New("it does not open")
+	}
 	if key, ok := k.keys[tenant+" "+provider]; ok {
 		return ports.NewConfidential(key), nil
 	}
@@ -177,11 +180,12 @@ func TestTheServersListIsNoTenants(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newHouse("a", "server")
 		asked := a.lists(map[string][]string{"k1": {"mine"}})
-		k := &keyring{keys: map[string]string{"t a": "k1", "bad a": "k0"}}
+		k := &keyring{keys: map[string]string{"t a": "k1", "bad a": "k0", "lost a": "broken"}}
 		c := started(t, models.Config{Settings: memory.New(memory.Config{}).Settings(), Providers: []ports.Provider{a}, Credentials: k})
 		time.Sleep(time.Minute) // so that what the server itself asks for does not come at the same time
 		require.Equal(t, "a:mine ", ids(t, c, "t"))
 		require.Equal(t, "", ids(t, c, "bad"), "a key that the provider refuses lists nothing")
+		require.Equal(t, "", ids(t, c, "lost"), "nor does one that cannot be opened")
 		require.Equal(t, "a:server", resolved(t, c, "bad", "server"), "nothing is known to be missing")
 		require.Equal(t, "a:server ", ids(t, c, "other"))
 		require.Contains(t, refused(t, c, "t", "server"), "there is no model")
