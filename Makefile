@@ -67,7 +67,7 @@ test: ## test every module, with a throw-away Postgres and an MCP server that np
 
 .PHONY: race
 race: ## the short tests of every module under the race detector
-	@CGO_ENABLED=1 $(WITH_MCP) $(WITH_POSTGRES) go test -race -short $(TESTFLAGS) $(PACKAGES)
+	@CGO_ENABLED=1 $(WITH_MCP) $(WITH_POSTGRES) go test -race -short -timeout 30m $(TESTFLAGS) $(PACKAGES)
 
 .PHONY: nginx
 nginx: ## the tests behind nginx; installs it as with-postgres does

@@ -50,7 +50,8 @@ type chat struct {
 	selection map[string]any // of what is said
 	screen    *screen
 	mailer    *mailer
-	waits     int // jobs that are not done
+	waits     int             // jobs that are not done
+	sent      map[string]bool // by the requestId of each input that has no reply yet: whether the stream has shown it
 
 	said     []int64        // the seqs of what was said here
 	answered map[int64]bool // by seq
@@ -78,7 +79,7 @@ func (c *chatCmd) talk(ctx context.Context, in io.Reader, out *screen) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	ch := &chat{
-		clientFlags: c.clientFlags, session: c.Session, screen: out, mailer: newMailer(), answered: map[int64]bool{},
+		clientFlags: c.clientFlags, session: c.Session, screen: out, mailer: newMailer(), answered: map[int64]bool{}, sent: map[string]bool{},
 		frames: make(chan sse.Event), lines: make(chan string), notes: make(chan string), rest: make(chan sessionState),
 		gone: make(chan error, 1),
 	}
@@ -216,9 +217,15 @@ func (c *chat) leave(interrupted bool) error {
 			unanswered++
 		}
 	}
+	unknown := c.waits
+	for _, shown := range c.sent {
+		if shown {
+			unknown--
+		}
+	}
 	switch {
-	case c.waits > 0:
-		return fmt.Errorf("interrupted; nobody knows whether the server has the last %d of what was said", c.waits)
+	case unknown > 0:
+		return fmt.Errorf("interrupted; nobody knows whether the server has the last %d of what was said", unknown)
 	case c.refused && !interrupted:
 		return exitWith{code: 1}
 	case c.quit, interrupted, unanswered == 0:
@@ -258,8 +265,16 @@ func (c *chat) show(frame sse.Event) bool {
 	for _, seq := range e.answers() {
 		c.answered[seq] = true
 	}
+	if id := e.requestID(); c.hasSent(id) {
+		c.sent[id] = true
+	}
 	c.screen.event(e)
 	return e.Kind == "run.finished"
+}
+
+func (c *chat) hasSent(id string) bool {
+	_, ok := c.sent[id]
+	return ok
 }
 
 // typed carries out a line.
@@ -298,7 +313,9 @@ func (c *chat) give(urgent bool, try func(ctx context.Context) (done func(), err
 
 // say submits an input. It is the same request however often it is tried.
 func (c *chat) say(text, delivery string) {
-	body := map[string]any{"text": text, "requestId": newID()}
+	id := newID()
+	body := map[string]any{"text": text, "requestId": id}
+	c.sent[id] = false
 	if delivery != "" {
 		body["delivery"] = delivery
 	}
@@ -312,6 +329,7 @@ func (c *chat) say(text, delivery string) {
 		}
 		err := c.call(ctx, http.MethodPost, body, &input, c.session, "input")
 		return func() {
+			delete(c.sent, id)
 			c.said = append(c.said, input.Seq)
 			if delivery != "" && delivery != input.Delivery {
 				c.screen.note("no turn is running, so this begins one")

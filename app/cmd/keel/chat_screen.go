@@ -38,6 +38,15 @@ func (e chatEvent) answers() (seqs []int64) {
 	return seqs
 }
 
+// requestID returns the requestId of the input that e is, "" when it is none.
+func (e chatEvent) requestID() string {
+	var input struct{ RequestID string }
+	if e.Kind != domain.UserMessage || json.Unmarshal(e.Payload, &input) != nil {
+		return ""
+	}
+	return input.RequestID
+}
+
 // screen prints a conversation. On a terminal it shows an answer that is being written as a block at the bottom, which
 // the message replaces when it lands; elsewhere it prints only what landed, and notes go to another place.
 type screen struct {

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"github.com/tmaxmax/go-sse"
 )
 
 // terminal understands as much of a terminal's language as the screen speaks.
@@ -176,4 +177,22 @@ func TestMailerHurries(t *testing.T) {
 	m.removeFirst()
 	require.True(t, m.hurry())
 	require.Same(t, d, m.first())
+}
+
+// What the stream has shown is with the server, also when the reply to it is still on its way.
+func TestInterruptedBeforeTheReply(t *testing.T) {
+	out, _ := onTerminal(80, 24)
+	c := &chat{screen: out, mailer: newMailer(), sent: map[string]bool{}, answered: map[int64]bool{}}
+	c.say("hello", "")
+	require.ErrorContains(t, c.leave(true), "the last 1 of")
+	var id string
+	for id = range c.sent {
+	}
+	frame := func(id string) sse.Event {
+		return sse.Event{Data: fmt.Sprintf(`{"seq":1,"kind":"user.message","payload":{"content":[{"type":"text","text":"hello"}],"requestId":%q}}`, id)}
+	}
+	c.show(frame("of somebody else"))
+	require.Error(t, c.leave(true))
+	c.show(frame(id))
+	require.NoError(t, c.leave(true))
 }
