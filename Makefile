@@ -33,6 +33,7 @@ PACKAGES = $(addsuffix /...,$(MODULES))
 
 WITH_POSTGRES := scripts/with-postgres.sh
 WITH_MCP      := scripts/with-mcp-everything.sh
+WITH_PEERS    := scripts/with-bench-peers.sh
 
 .PHONY: help
 help: ## list the targets
@@ -114,7 +115,7 @@ simulate: ## play SEEDS (100000) lives of several processes from SEED (1) on, in
 
 .PHONY: bench
 bench: ## measure beside limits and peers, with a throw-away Postgres, into docs/BENCHMARKS.md; BENCHFLAGS=-short is quick
-	@$(WITH_POSTGRES) go run ./bench -out docs/BENCHMARKS.md $(BENCHFLAGS)
+	@$(WITH_PEERS) $(WITH_POSTGRES) go run ./bench -out docs/BENCHMARKS.md $(BENCHFLAGS)
 
 .PHONY: torture
 torture: ## break servers under load for a quarter of an hour and check what is left; TORTUREFLAGS="-seed 7" repeats one

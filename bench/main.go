@@ -1,10 +1,11 @@
 // Command bench measures Keel beside limits and peers, all in the same run and on the same machine, and prints the
 // figures as Markdown beside the goals. It asserts nothing: a goal that is missed is printed as missed.
 //
-//	scripts/with-postgres.sh go run ./bench [-short] [-only NAME,…] [-time 5s] [-out docs/BENCHMARKS.md]
+//	scripts/with-bench-peers.sh scripts/with-postgres.sh go run ./bench [-short] [-only NAME,…] [-time 5s] [-out docs/BENCHMARKS.md]
 //
-// KEEL_TEST_POSTGRES_URL names the server, as scripts/with-postgres.sh sets it. What is measured is reached through
-// the ports and the constructors that any caller has, or through a whole server.
+// KEEL_TEST_POSTGRES_URL names the server, as scripts/with-postgres.sh sets it; without scripts/with-bench-peers.sh the
+// rows of the peers that npm brings say that they are absent. What is measured is reached through the ports and the
+// constructors that any caller has, or through a whole server.
 package main
 
 import (
@@ -39,7 +40,7 @@ func run(args []string) error {
 	flags.DurationVar(&b.round, "time", 0, "length of one round (default 4s, with -short 500ms)")
 	flags.IntVar(&b.rounds, "rounds", 3, "rounds of each side, taken in turn")
 	flags.IntVar(&b.conns, "conns", 32, "largest number of Postgres connections of each side")
-	flags.BoolVar(&b.peers, "peers", true, "measure River and DBOS too")
+	flags.BoolVar(&b.peers, "peers", true, "measure River, DBOS, Restate and message-db too")
 	only := flags.String("only", "", "run these measures alone, by the beginnings of their names, with commas between")
 	list := flags.Bool("list", false, "list the measures and leave")
 	out := flags.String("out", "", "also write the report to this file")

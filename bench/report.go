@@ -75,6 +75,11 @@ func rates(measure string, s scores, side int, against int, limit string, g goal
 	}
 }
 
+// alone is the row of a rate whose peer is absent, and why.
+func alone(measure string, s scores, side int, why string) row {
+	return row{measure: measure, ours: perSecond(s.median(side)), limit: why}
+}
+
 // perSecond writes a rate with the three digits that count.
 func perSecond(v float64) string {
 	unit := 1.0
@@ -155,6 +160,12 @@ var methods = []string{
 	"SQLite: journal WAL, synchronous FULL on all sides. The pool has one connection per client, the single writer one connection behind a mutex.",
 	"Whole runs: submit, claim, three fenced appends (an answer with a call, its result, the last answer; 1 KiB each) and settlement. " +
 		"\"By the runner\" is the same played by the runner with a stub provider and a stub tool, its reads included.",
+	"message-db: `write_message` of the same payload, guarded by the version of its stream, one stream a client. Writers of a category wait for each " +
+		"other's commits.",
+	"Restate: its server (four partitions, otherwise as it comes, so with fsync) calls a service on its Go SDK in this process, whose handler runs three " +
+		"durable steps of 1 KiB; a workflow in Restate's own sense would store more. `keel serve` plays the same by HTTP, an input and its stream at each " +
+		"client, with a tool that is an HTTP endpoint of this process. Memory is what the server's process has resident at the end of a round, files " +
+		"that it maps included; Postgres's own is not in it, which is why SQLite stands beside.",
 	"Latency: the provider is a stub in the same process. The commit beside it is a bare `INSERT` between two submits.",
 	"Turns: the runner on the memory store with a stub provider and a stub tool; every ledger ends with a compaction that leaves as much context. The " +
 		"collector is off meanwhile; what it would have to do is in the allocations.",
@@ -162,5 +173,4 @@ var methods = []string{
 		"streams. The limit is net/http alone, with a handler that flushes its headers and waits, or hands the same bytes to every connection.",
 	"Providers: the body of an HTTP answer is there at once, so these are costs of the processor alone, and rates are by processor time. A stream holds " +
 		"4,000 pieces of text. The limits do less: the one reads each event's JSON and keeps nothing, the other writes a request that is maps in memory.",
-	"Not measured here: message-db and Restate (goals of the specification that need software from elsewhere).",
 }

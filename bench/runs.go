@@ -66,7 +66,7 @@ func (b *bench) wholeRunsAt(ctx context.Context, server string, n int, peer *dbo
 	for i, name := range []string{"whole runs, %d at once", "whole runs by the runner, %d at once"} {
 		name = fmt.Sprintf(name, n)
 		if peer == nil {
-			rows = append(rows, row{measure: name, ours: perSecond(s.median(i)), limit: noPeers})
+			rows = append(rows, alone(name, s, i, errNoPeers.why))
 			continue
 		}
 		rows = append(rows, rates(name, s, i, 2, "DBOS Go, workflows of 3 steps,", g))

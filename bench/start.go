@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -80,31 +81,54 @@ func keelCommand(ctx context.Context, keel string, args ...string) *exec.Cmd {
 
 // startOnce starts a server, waits until it is ready, and stops it.
 func startOnce(ctx context.Context, keel, store string) (took time.Duration, err error) {
+	began := time.Now()
+	s, err := serveKeel(ctx, keel, "--store", store)
+	took = time.Since(began)
+	if err == nil {
+		s.stop()
+	}
+	return took, err
+}
+
+// served is a `keel serve` of its own process.
+type served struct {
+	url  string // http://host:port
+	cmd  *exec.Cmd
+	log  bytes.Buffer
+	rest sync.WaitGroup
+}
+
+// serveKeel starts a server with further flags, and returns when it is ready. The caller stops it.
+func serveKeel(ctx context.Context, keel string, flags ...string) (*served, error) {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
-	cmd := keelCommand(ctx, keel, "serve", "--listen", "127.0.0.1:0", "--store", store, "--auth", "off", "--provider", "fake")
-	out, err := cmd.StdoutPipe()
+	flags = append([]string{"serve", "--listen", "127.0.0.1:0", "--auth", "off", "--provider", "fake"}, flags...)
+	s := &served{cmd: keelCommand(context.WithoutCancel(ctx), keel, flags...)}
+	s.cmd.Stderr = &s.log
+	out, err := s.cmd.StdoutPipe()
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	var log bytes.Buffer
-	cmd.Stderr = &log
-	began := time.Now()
-	if err := cmd.Start(); err != nil {
-		return 0, err
+	if err := s.cmd.Start(); err != nil {
+		return nil, err
 	}
-	url, err := announced(out)
+	s.url, err = announced(out)
+	s.rest.Go(func() { _, _ = io.Copy(io.Discard, out) })
 	if err == nil {
-		err = ready(ctx, url)
+		err = ready(ctx, s.url)
 	}
-	took = time.Since(began)
-	_ = cmd.Process.Signal(syscall.SIGTERM)
-	_, _ = io.Copy(io.Discard, out)
-	_ = cmd.Wait() // how it ends is not the question
 	if err != nil {
-		return 0, fmt.Errorf("%w: %s", err, bytes.TrimSpace(log.Bytes()))
+		s.stop()
+		return nil, fmt.Errorf("%w: %s", err, bytes.TrimSpace(s.log.Bytes()))
 	}
-	return took, nil
+	return s, nil
+}
+
+// stop ends the server; how it ends is not the question.
+func (s *served) stop() {
+	_ = s.cmd.Process.Signal(syscall.SIGTERM)
+	s.rest.Wait()
+	_ = s.cmd.Wait()
 }
 
 var readyAt = regexp.MustCompile(`ready at (http://\S+)`)

@@ -62,10 +62,7 @@ func submits(ctx context.Context, b *bench) ([]row, error) {
 	}
 	const measure = "submits (event and run, atomic), 64 clients"
 	if !b.peers {
-		return []row{{measure: measure, ours: perSecond(s.median(0)), limit: noPeers}}, nil
+		return []row{alone(measure, s, 0, errNoPeers.why)}, nil
 	}
 	return []row{rates(measure, s, 0, 1, "River, single inserts,", atLeast(4))}, nil
 }
-
-// noPeers stands in place of a peer's figure.
-const noPeers = "(-peers=false)"
