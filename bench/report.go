@@ -162,10 +162,10 @@ var methods = []string{
 		"\"By the runner\" is the same played by the runner with a stub provider and a stub tool, its reads included.",
 	"message-db: `write_message` of the same payload, guarded by the version of its stream, one stream a client. Writers of a category wait for each " +
 		"other's commits.",
-	"Restate: its server (four partitions, otherwise as it comes, so with fsync) calls a service on its Go SDK in this process, whose handler runs three " +
-		"durable steps of 1 KiB; a workflow in Restate's own sense would store more. `keel serve` plays the same by HTTP, an input and its stream at each " +
-		"client, with a tool that is an HTTP endpoint of this process. Memory is what the server's process has resident at the end of a round, files " +
-		"that it maps included; Postgres's own is not in it, which is why SQLite stands beside.",
+	"Restate: its server (four partitions, otherwise as it comes, so with fsync) calls a workflow on its Go SDK in this process, with three durable steps " +
+		"of 1 KiB. `keel serve` plays the same by HTTP, an input and its stream at each client, with a tool that is an HTTP endpoint of this process. " +
+		"Memory is what the server's process has resident at the end of a round, files that it maps included; Postgres's own is not in it, which is why " +
+		"SQLite stands beside.",
 	"Latency: the provider is a stub in the same process. The commit beside it is a bare `INSERT` between two submits.",
 	"Turns: the runner on the memory store with a stub provider and a stub tool; every ledger ends with a compaction that leaves as much context. The " +
 		"collector is off meanwhile; what it would have to do is in the allocations.",

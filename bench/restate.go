@@ -20,7 +20,7 @@ import (
 	"github.com/restatedev/sdk-go/server"
 )
 
-// restatePeer is a Restate server with its data in a directory of its own, and the service that it calls.
+// restatePeer is a Restate server with its data in a directory of its own, and the workflow that it calls.
 type restatePeer struct {
 	proc     *exec.Cmd
 	log      bytes.Buffer
@@ -31,10 +31,10 @@ type restatePeer struct {
 	client   *ingress.Client
 }
 
-// restateService names the service and its one handler.
-const restateService, restateHandler = "bench", "run"
+// restateWorkflow names the workflow and its one handler.
+const restateWorkflow, restateHandler = "bench", "run"
 
-// openRestate starts the server and the service. The caller closes the peer.
+// openRestate starts the server and offers it the workflow. The caller closes the peer.
 func (b *bench) openRestate(ctx context.Context) (*restatePeer, error) {
 	if !b.peers {
 		return nil, errNoPeers
@@ -64,10 +64,10 @@ func (b *bench) openRestate(ctx context.Context) (*restatePeer, error) {
 	return p, nil
 }
 
-// serve offers the service.
+// serve offers the workflow.
 func (p *restatePeer) serve(ctx context.Context) error {
 	handler, err := server.NewRestate().WithLogger(slog.DiscardHandler, true).
-		Bind(restate.NewService(restateService).Handler(restateHandler, restate.NewServiceHandler(threeRuns))).Handler()
+		Bind(restate.NewWorkflow(restateWorkflow).Handler(restateHandler, restate.NewWorkflowHandler(threeRuns))).Handler()
 	if err != nil {
 		return err
 	}
@@ -81,8 +81,8 @@ func (p *restatePeer) serve(ctx context.Context) error {
 	return nil
 }
 
-// threeRuns is a durable handler whose steps give one kibibyte each.
-func threeRuns(ctx restate.Context, _ string) (string, error) {
+// threeRuns is a workflow whose steps give one kibibyte each.
+func threeRuns(ctx restate.WorkflowContext, _ string) (string, error) {
 	for range 3 {
 		if _, err := restate.Run(ctx, func(restate.RunContext) (string, error) { return filler[:kibibyte], nil }); err != nil {
 			return "", err
@@ -120,7 +120,7 @@ func (p *restatePeer) startServer(program, dir string) error {
 	return nil
 }
 
-// deploy tells the server of the service, and returns when that answers through it.
+// deploy tells the server of the workflow, and returns when that answers through it.
 func (p *restatePeer) deploy(ctx context.Context) error {
 	client := &http.Client{Transport: p.http, Timeout: 30 * time.Second}
 	p.client = ingress.NewClient(p.listens["http-ingress-server"], ingress.WithHttpClient(client))
@@ -156,9 +156,9 @@ func postJSON(ctx context.Context, client *http.Client, url, body string) error 
 	return err
 }
 
-// run calls the handler and waits for its end.
+// run plays one workflow to its end.
 func (p *restatePeer) run(ctx context.Context, _ int) error {
-	_, err := ingress.Service[string, string](p.client, restateService, restateHandler).Request(ctx, filler[:kibibyte])
+	_, err := ingress.Workflow[string, string](p.client, restateWorkflow, newID(), restateHandler).Request(ctx, filler[:kibibyte])
 	return err
 }
 

@@ -97,7 +97,7 @@ func (r *restateContest) play(ctx context.Context, b *bench, n int) ([]row, erro
 		r.onSQLite.side("SQLite", n),
 	}
 	if r.peer != nil {
-		sides = append(sides, side{name: "Restate, handlers of 3 steps", round: r.peer.resident.watched(driven(n, one(r.peer.run)))})
+		sides = append(sides, side{name: "Restate, workflows of 3 steps", round: r.peer.resident.watched(driven(n, one(r.peer.run)))})
 	}
 	s, err := b.contest(ctx, sides...)
 	if err == nil {
@@ -112,7 +112,7 @@ func (r *restateContest) play(ctx context.Context, b *bench, n int) ([]row, erro
 			rows = append(rows, alone(side.name, s, i, r.why))
 			continue
 		}
-		rows = append(rows, rates(side.name, s, i, 4, "Restate, handlers of 3 steps,", atLeast(3)))
+		rows = append(rows, rates(side.name, s, i, 4, "Restate, workflows of 3 steps,", atLeast(3)))
 	}
 	return rows, nil
 }
