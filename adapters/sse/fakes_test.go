@@ -145,13 +145,17 @@ func (l *ledger) newHub(t *testing.T) *sse.Hub {
 }
 
 func serve(t *testing.T, h *sse.Handler, after domain.Seq) *server {
-	s := &server{t: t, conns: make(chan net.Conn), ended: make(chan error, 8)}
-	srv := &http.Server{
-		ReadTimeout: time.Second, WriteTimeout: time.Second, // a stream outlives both
-		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			s.ended <- h.Serve(w, r, ref, after, r.URL.Query().Has("partials"))
-		}),
-	}
+	ended := make(chan error, 8)
+	s := serveWith(t, func(w http.ResponseWriter, r *http.Request) {
+		ended <- h.Serve(w, r, ref, after, r.URL.Query().Has("partials"))
+	})
+	s.ended = ended
+	return s
+}
+
+func serveWith(t *testing.T, h http.HandlerFunc) *server {
+	s := &server{t: t, conns: make(chan net.Conn)}
+	srv := &http.Server{ReadTimeout: time.Second, WriteTimeout: time.Second, Handler: h} // a stream outlives both
 	go func() { _ = srv.Serve(listener{s}) }()
 	t.Cleanup(func() { srv.Close() })
 	return s

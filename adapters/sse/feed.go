@@ -25,8 +25,7 @@ const (
 type feed struct {
 	hub     *Hub
 	ref     domain.SessionRef
-	stop    chan struct{}
-	cancel  func()        // of the wake-ups
+	end     func()        // of the feed's own work
 	filling chan struct{} // holds a token while somebody reads the ledger for everybody
 
 	mu      sync.Mutex
@@ -37,55 +36,57 @@ type feed struct {
 	looked  int
 	failed  int // the reasons whose look found the store out of reach
 	failure error
+
+	// The readers have a lock of their own, so that those who wake do not wait for mu until all are awake.
+	waking  sync.Mutex
 	readers map[*hubReader]struct{}
 }
 
 // newFeed is called under the hub's lock.
 func newFeed(h *Hub, ref domain.SessionRef) *feed {
-	f := &feed{
-		hub: h, ref: ref, stop: make(chan struct{}), filling: make(chan struct{}, 1), asked: 1,
-		readers: map[*hubReader]struct{}{},
+	f := &feed{hub: h, ref: ref, filling: make(chan struct{}, 1), asked: 1, readers: map[*hubReader]struct{}{}}
+	wake, unsubscribe := h.cfg.Wakeups.Subscribe(ports.Topic{Session: ref, Remote: true})
+	ctx, cancel := context.WithCancel(h.ctx)
+	f.end = func() {
+		unsubscribe()
+		cancel()
 	}
-	wake, cancel := h.cfg.Wakeups.Subscribe(ports.Topic{Session: ref, Remote: true})
-	f.cancel = cancel
 	if h.closed {
 		return f
 	}
 	h.done.Go(func() {
 		for {
 			select {
-			case <-f.stop:
-				return
-			case <-h.stop:
+			case <-ctx.Done():
 				return
 			case <-wake:
-				f.fallBehind()
+				f.fallBehind(ctx)
 			}
 		}
 	})
 	return f
 }
 
-func (f *feed) end() {
-	f.cancel()
-	close(f.stop)
-}
-
 func (f *feed) add(r *hubReader) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+	f.waking.Lock()
+	defer f.waking.Unlock()
 	f.readers[r] = struct{}{}
 }
 
 func (f *feed) remove(r *hubReader) (left int) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+	f.waking.Lock()
+	defer f.waking.Unlock()
 	delete(f.readers, r)
 	return len(f.readers)
 }
 
 // push adds what this process just committed. Commits may be told out of order: a gap is read from the ledger.
 func (f *feed) push(events []domain.Event) {
+	f.take(events)
+	f.wakeAll()
+}
+
+func (f *feed) take(events []domain.Event) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, e := range events {
@@ -97,7 +98,6 @@ func (f *feed) push(events []domain.Event) {
 	if events[len(events)-1].Seq > f.head {
 		f.asked++
 	}
-	f.wakeAll()
 }
 
 // extend appends the frame that follows head.
@@ -125,41 +125,62 @@ func (f *feed) forget(n int) {
 	}
 }
 
-func (f *feed) fallBehind() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.asked++
-	f.wakeAll()
+// fallBehind looks at the ledger when it was up to date, and then wakes the streams, which find what is new. Otherwise, and
+// when it could not look, it leaves that to them.
+func (f *feed) fallBehind(ctx context.Context) {
+	if !f.ask() || f.fill(ctx) != nil {
+		f.wakeAll()
+	}
 }
 
-// lastLook makes the feed look at the ledger once more, whoever asks first.
-func (f *feed) lastLook() {
+// ask is a reason to look at the ledger, whoever does. It reports whether there was none before.
+func (f *feed) ask() (first bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.asked++
+	return f.asked == f.looked+1
 }
 
 // ledgerAt tells the feed how far the ledger is, now and then. The feed forgets what all streams have sent.
 func (f *feed) ledgerAt(head domain.Seq) {
+	if f.compare(head) {
+		f.wakeAll()
+	}
+}
+
+// compare reports whether there may be something for the streams.
+func (f *feed) compare(head domain.Seq) (more bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	slowest := f.slowest()
+	switch {
+	case head > f.head || f.asked > f.looked:
+		f.asked++
+		more = true
+	case slowest < head: // a stream could not read on, or the feed began anew beyond it
+		more = true
+	}
+	f.forget(max(0, min(len(f.frames), int(slowest-f.oldest())+1)))
+	return more
+}
+
+// slowest is the least of what the streams were given, head when there are none.
+func (f *feed) slowest() domain.Seq {
+	f.waking.Lock()
+	defer f.waking.Unlock()
 	slowest := f.head
 	for r := range f.readers {
 		slowest = min(slowest, r.at)
 	}
-	if head > f.head || f.asked > f.looked {
-		f.asked++
-		f.wakeAll()
-	} else if slowest < head { // a stream could not read on, or the feed began anew beyond it
-		f.wakeAll()
-	}
-	f.forget(max(0, min(len(f.frames), int(slowest-f.oldest())+1)))
+	return slowest
 }
 
 // oldest is the seq of the first remembered frame, head+1 when there is none.
 func (f *feed) oldest() domain.Seq { return f.head - domain.Seq(len(f.frames)) + 1 }
 
 func (f *feed) wakeAll() {
+	f.waking.Lock()
+	defer f.waking.Unlock()
 	for r := range f.readers {
 		select {
 		case r.wake <- struct{}{}:
@@ -169,7 +190,7 @@ func (f *feed) wakeAll() {
 }
 
 // after gives r, which has no page, the next piece of the remembered frames. missing is true when the feed does not
-// reach back so far, behind when it ends at r's cursor and the ledger may hold more.
+// reach back so far, behind when it ends at r's cursor, or the piece does, and the ledger may hold more.
 func (f *feed) after(r *hubReader) (missing, behind bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -192,7 +213,8 @@ func (f *feed) after(r *hubReader) (missing, behind bool) {
 			break
 		}
 	}
-	return false, false
+	r.at = r.piece[len(r.piece)-1].Seq
+	return false, r.at < f.head || f.asked > f.looked
 }
 
 // fill reads what follows head from the ledger, for all streams of the session: one at a time, and not again when
@@ -228,6 +250,14 @@ func (f *feed) fill(ctx context.Context) error {
 		frames = append(frames, encode(e))
 		events[i] = domain.Event{} // what was made a frame goes
 	}
+	if f.found(asked, frames, last) {
+		f.wakeAll()
+	}
+	return nil
+}
+
+// found takes what a look found, which answers so many reasons.
+func (f *feed) found(asked int, frames []Frame, last bool) (more bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.looked = asked
@@ -240,10 +270,7 @@ func (f *feed) fill(ctx context.Context) error {
 	if !last {
 		f.asked++
 	}
-	if len(frames) > 0 {
-		f.wakeAll()
-	}
-	return nil
+	return len(frames) > 0
 }
 
 // lookFailed notes that the store was out of reach; that the stream which looked has ended is no news for the others.

@@ -130,10 +130,13 @@ func TestStoreOutOfReach(t *testing.T) {
 		synctest.Wait()
 		l.fail(nil)
 		expect(t, body, event(2, 3))
+		synctest.Wait()
 		l.fail(errors.New("broken"))
+		begin := time.Now()
 		l.wake <- struct{}{}
 		_, err := body.ReadByte()
 		require.Equal(t, io.EOF, err)
+		require.Zero(t, time.Since(begin), "before any sweep")
 		s.over()
 		conn.Close()
 	})
@@ -244,6 +247,23 @@ func TestRefusalsLeaveTheAnswerUntouched(t *testing.T) {
 	require.False(t, w.Flushed)
 	require.Empty(t, w.Header())
 	require.Zero(t, l.held())
+}
+
+// What a handler does after a stream has no deadline of the stream's.
+func TestTheDeadlineEndsWithTheStream(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLedger()
+		drain := make(chan struct{})
+		h := l.handler(t, drain)
+		s := serveWith(t, func(w http.ResponseWriter, r *http.Request) {
+			_ = h.Serve(w, r, ref, 0, false)
+			<-time.After(time.Minute)
+			_, _ = io.WriteString(w, "after")
+		})
+		_, body := s.open("")
+		close(drain)
+		expect(t, body, drained+"after")
+	})
 }
 
 // Over HTTP/2 a write deadline that is left behind resets an idle stream.

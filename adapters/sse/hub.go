@@ -43,7 +43,8 @@ type HubConfig struct {
 // finds what no wake-up told of.
 type Hub struct {
 	cfg  HubConfig
-	stop chan struct{}
+	ctx  context.Context // of the hub's own work
+	stop func()
 	done sync.WaitGroup
 
 	mu     sync.Mutex
@@ -62,7 +63,8 @@ func NewHub(cfg HubConfig) *Hub {
 	if cfg.Log == nil {
 		cfg.Log = zap.NewNop()
 	}
-	h := &Hub{cfg: cfg, stop: make(chan struct{}), feeds: map[domain.SessionRef]*feed{}}
+	h := &Hub{cfg: cfg, feeds: map[domain.SessionRef]*feed{}}
+	h.ctx, h.stop = context.WithCancel(context.Background())
 	h.done.Go(h.sweepLoop)
 	return h
 }
@@ -70,11 +72,9 @@ func NewHub(cfg HubConfig) *Hub {
 // Close ends the hub's own work. Streams that are still open hear of nothing more but what this process commits.
 func (h *Hub) Close() {
 	h.mu.Lock()
-	if !h.closed {
-		h.closed = true
-		close(h.stop)
-	}
+	h.closed = true
 	h.mu.Unlock()
+	h.stop()
 	h.done.Wait()
 }
 
@@ -128,7 +128,7 @@ func (h *Hub) sweepLoop() {
 	defer tick.Stop()
 	for {
 		select {
-		case <-h.stop:
+		case <-h.ctx.Done():
 			return
 		case <-tick.C:
 			h.sweep()
@@ -152,7 +152,7 @@ func (h *Hub) sweep() {
 		for i, f := range page {
 			refs[i] = f.ref
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), h.cfg.Sweep)
+		ctx, cancel := context.WithTimeout(h.ctx, h.cfg.Sweep)
 		heads, err := h.cfg.Ledger.Heads(ctx, refs)
 		cancel()
 		if err != nil {

@@ -389,6 +389,12 @@ func TestLastLook(t *testing.T) {
 		second.all()
 		require.Equal(t, n, second.seq)
 	}
+	s.onRead = nil
+	h.Committed(s.commit(ref, 1, 10))
+	require.Equal(t, 1, second.next())
+	s.commit(ref, 1, 10)
+	second.reader.LastLook()
+	require.Equal(t, 1, second.next(), "in the midst of its reading too")
 }
 
 // What a feed and its readers hold follows neither the number of events nor that of the readers.

@@ -45,17 +45,25 @@ type hubReader struct {
 	wake   chan struct{}
 	page   []domain.Event // read from cursor on, not yet returned
 	piece  []Frame        // what Next returned last
+	upto   bool           // that was all there was
 
-	at domain.Seq // the cursor as the feed knows it, under its lock
+	at domain.Seq // what the feed has given it, under the feed's lock
 }
 
 func (r *hubReader) Wake() <-chan struct{} { return r.wake }
-func (r *hubReader) LastLook()             { r.feed.lastLook() }
 func (r *hubReader) Close()                { r.feed.hub.leave(r) }
+
+func (r *hubReader) LastLook() {
+	r.upto = false
+	r.feed.ask()
+}
 
 func (r *hubReader) Next(ctx context.Context) ([]Frame, error) {
 	clear(r.piece)
 	r.piece = r.piece[:0]
+	if r.upto { // what came since has woken the reader
+		return r.nothing()
+	}
 	for len(r.page) == 0 {
 		missing, behind := r.feed.after(r)
 		switch {
@@ -65,19 +73,25 @@ func (r *hubReader) Next(ctx context.Context) ([]Frame, error) {
 			}
 			continue
 		case len(r.piece) > 0:
-			r.cursor = r.piece[len(r.piece)-1].Seq
+			r.cursor, r.upto = r.piece[len(r.piece)-1].Seq, !behind
 			return r.piece, nil
 		case !behind:
-			if cap(r.piece) > 16 {
-				r.piece = nil // an idle stream keeps little
-			}
-			return nil, nil
+			return r.nothing()
 		}
 		if err := r.feed.fill(ctx); err != nil {
 			return nil, err
 		}
 	}
 	return r.nextOfPage(), nil
+}
+
+// nothing is what Next returns at the end.
+func (r *hubReader) nothing() ([]Frame, error) {
+	r.upto = false
+	if cap(r.piece) > 16 {
+		r.piece = nil // an idle stream keeps little
+	}
+	return nil, nil
 }
 
 // catchUp reads a page of the ledger from the reader's own cursor.

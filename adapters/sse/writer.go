@@ -9,13 +9,17 @@ import (
 // chunk is how much is written under one deadline, so that a slow client that still reads is never cut.
 const chunk = 32 << 10
 
-// writer writes to one client. Each write and flush has its own deadline; none is left behind, since an idle stream
-// lives for ever.
+// writer writes to one client. Each piece has a deadline. On HTTP/1 one that passes between two pieces harms nothing, so it
+// stands, and is not set again at once, until the stream ends; HTTP/2 resets a stream whose deadline passes, and an idle
+// stream lives for ever.
 type writer struct {
 	w       http.ResponseWriter
 	rc      *http.ResponseController
 	timeout time.Duration
-	buf     []byte // frames not yet written
+	resets  bool      // a deadline that passes resets the stream
+	set     time.Time // when the deadline was set
+	only    []byte    // the first frame not yet written, shared with other streams
+	buf     []byte    // frames not yet written when there are more
 	last    time.Time
 }
 
@@ -38,30 +42,39 @@ func (w *writer) begin() error {
 	return w.send(nil)
 }
 
-// add puts a frame in line; full lines are written.
+// add puts a frame, which nobody changes any more, in line; full lines are written.
 func (w *writer) add(frame []byte) error {
-	if len(w.buf) > 0 && len(w.buf)+len(frame) > chunk {
+	if w.waits() > 0 && w.waits()+len(frame) > chunk {
 		if err := w.flush(); err != nil {
 			return err
 		}
 	}
-	if len(frame) >= chunk {
-		return w.send(frame)
+	if w.waits() == 0 {
+		w.only = frame
+		return nil
 	}
-	w.buf = append(w.buf, frame...)
+	w.buf = append(append(w.buf, w.only...), frame...)
+	w.only = nil
 	return nil
 }
 
+// waits is how many bytes are in line.
+func (w *writer) waits() int { return len(w.only) + len(w.buf) }
+
 // flush writes what is in line.
 func (w *writer) flush() error {
-	if len(w.buf) == 0 {
+	if w.waits() == 0 {
 		return nil
 	}
-	err := w.send(w.buf)
+	line := w.only
+	if line == nil {
+		line = w.buf
+	}
+	err := w.send(line)
 	if cap(w.buf) > 4<<10 {
 		w.buf = nil // an idle stream keeps little
 	}
-	w.buf = w.buf[:0]
+	w.only, w.buf = nil, w.buf[:0]
 	return err
 }
 
@@ -69,7 +82,7 @@ func (w *writer) flush() error {
 func (w *writer) send(b []byte) error {
 	for first := true; first || len(b) > 0; first = false {
 		n := min(len(b), chunk)
-		if err := w.rc.SetWriteDeadline(time.Now().Add(w.timeout)); err != nil {
+		if err := w.deadline(time.Now()); err != nil {
 			return err
 		}
 		if _, err := w.w.Write(b[:n]); err != nil {
@@ -81,5 +94,20 @@ func (w *writer) send(b []byte) error {
 		b = b[n:]
 	}
 	w.last = time.Now()
-	return w.rc.SetWriteDeadline(time.Time{})
+	if w.resets {
+		return w.noDeadline()
+	}
+	return nil
 }
+
+// deadline gives a piece at least nine tenths of the timeout.
+func (w *writer) deadline(now time.Time) error {
+	if !w.resets && now.Sub(w.set) < w.timeout/10 {
+		return nil
+	}
+	w.set = now
+	return w.rc.SetWriteDeadline(now.Add(w.timeout))
+}
+
+// noDeadline takes the deadline of the last piece away: what follows the stream has none of it.
+func (w *writer) noDeadline() error { return w.rc.SetWriteDeadline(time.Time{}) }
