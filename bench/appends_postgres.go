@@ -30,12 +30,7 @@ func appendsOnSlowCluster(ctx context.Context, b *bench) ([]row, error) {
 
 // appendsOn compares appends with bare inserts on a server, for each number of sessions.
 func (b *bench) appendsOn(ctx context.Context, server, name string, points ...int) ([]row, error) {
-	at, drop, err := keelDatabase(ctx, server)
-	if err != nil {
-		return nil, err
-	}
-	defer drop()
-	r, err := b.postgresRig(ctx, at)
+	r, at, err := b.freshRig(ctx, server)
 	if err != nil {
 		return nil, err
 	}

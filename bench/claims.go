@@ -16,12 +16,7 @@ func claims(ctx context.Context, b *bench) ([]row, error) {
 	if err != nil {
 		return nil, err
 	}
-	at, drop, err := keelDatabase(ctx, server)
-	if err != nil {
-		return nil, err
-	}
-	defer drop()
-	r, err := b.postgresRig(ctx, at)
+	r, at, err := b.freshRig(ctx, server)
 	if err != nil {
 		return nil, err
 	}

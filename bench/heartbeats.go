@@ -13,12 +13,7 @@ func heartbeats(ctx context.Context, b *bench) ([]row, error) {
 	if err != nil {
 		return nil, err
 	}
-	at, drop, err := keelDatabase(ctx, server)
-	if err != nil {
-		return nil, err
-	}
-	defer drop()
-	seed, err := b.postgresRig(ctx, at)
+	seed, at, err := b.freshRig(ctx, server)
 	if err != nil {
 		return nil, err
 	}

@@ -71,6 +71,21 @@ func (b *bench) postgresRig(ctx context.Context, at string, also ...ports.Notifi
 	return r, nil
 }
 
+// freshRig opens a store on a database of its own, which goes when it is closed.
+func (b *bench) freshRig(ctx context.Context, server string, also ...ports.Notifier) (r *rig, at string, err error) {
+	at, drop, err := keelDatabase(ctx, server)
+	if err != nil {
+		return nil, "", err
+	}
+	if r, err = b.postgresRig(ctx, at, also...); err != nil {
+		drop()
+		return nil, "", err
+	}
+	closeStore := r.close
+	r.close = func() { closeStore(); drop() }
+	return r, at, nil
+}
+
 // quietPostgresRig opens a store that tells of commits only to, nobody when that is nil.
 func (b *bench) quietPostgresRig(ctx context.Context, at string, to ports.Notifier) (*rig, error) {
 	s, err := postgres.Open(ctx, postgres.Config{URL: at, MaxConns: b.conns, Notifier: to})

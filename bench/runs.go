@@ -97,20 +97,14 @@ func (r *rota) next(client int) domain.SessionRef {
 // runsByPorts returns what plays one run of a client's next session through the ports. One claimer serves all, as in a
 // server: it claims whatever is due and hands it to whoever waits for it.
 func (b *bench) runsByPorts(ctx context.Context, server string, n int) (play func(ctx context.Context, client int) error, end func(), err error) {
-	at, drop, err := keelDatabase(ctx, server)
+	r, at, err := b.freshRig(ctx, server)
 	if err != nil {
-		return nil, nil, err
-	}
-	r, err := b.postgresRig(ctx, at)
-	if err != nil {
-		drop()
 		return nil, nil, err
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	end = func() {
 		cancel(nil)
 		r.close()
-		drop()
 	}
 	refs, err := r.createAll(ctx, n*sessionsOfClient)
 	if err == nil {
@@ -186,22 +180,16 @@ func (r *rig) play(ctx context.Context, a attempt) error {
 
 // runsByRunner returns what submits an input to a client's next session and waits until a runner has answered it.
 func (b *bench) runsByRunner(ctx context.Context, server string, n int) (play func(ctx context.Context, client int) error, end func(), err error) {
-	at, drop, err := keelDatabase(ctx, server)
-	if err != nil {
-		return nil, nil, err
-	}
 	refs := newRefs(n * sessionsOfClient)
 	ended := newFinishes(refs)
-	r, err := b.postgresRig(ctx, at, ended)
+	r, at, err := b.freshRig(ctx, server, ended)
 	if err != nil {
-		drop()
 		return nil, nil, err
 	}
 	stop := func() {}
 	end = func() {
 		stop()
 		r.close()
-		drop()
 	}
 	err = each(ctx, len(refs), b.conns, func(ctx context.Context, i int) error { return r.create(ctx, refs[i]) })
 	if err == nil {

@@ -13,12 +13,7 @@ func submits(ctx context.Context, b *bench) ([]row, error) {
 	if err != nil {
 		return nil, err
 	}
-	at, drop, err := keelDatabase(ctx, server)
-	if err != nil {
-		return nil, err
-	}
-	defer drop()
-	r, err := b.postgresRig(ctx, at)
+	r, at, err := b.freshRig(ctx, server)
 	if err != nil {
 		return nil, err
 	}

@@ -18,12 +18,7 @@ func takeover(ctx context.Context, b *bench) ([]row, error) {
 	if err != nil {
 		return nil, err
 	}
-	at, drop, err := keelDatabase(ctx, server)
-	if err != nil {
-		return nil, err
-	}
-	defer drop()
-	r, err := b.postgresRig(ctx, at)
+	r, _, err := b.freshRig(ctx, server)
 	if err != nil {
 		return nil, err
 	}

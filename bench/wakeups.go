@@ -15,12 +15,7 @@ func wakeupCost(ctx context.Context, b *bench) ([]row, error) {
 	if err != nil {
 		return nil, err
 	}
-	at, drop, err := keelDatabase(ctx, server)
-	if err != nil {
-		return nil, err
-	}
-	defer drop()
-	loud, err := b.postgresRig(ctx, at)
+	loud, at, err := b.freshRig(ctx, server)
 	if err != nil {
 		return nil, err
 	}
