@@ -102,6 +102,10 @@ const (
 	backoffBase   = time.Second
 	backoffCap    = 60 * time.Second
 	MaxRetryAfter = 10 * time.Minute // a provider that asks for more makes the failure permanent
+
+	// MaxRescueWait is the most that a run waits which dead processes left behind twice in a row. It does not grow: each
+	// death took a whole lease to be seen, and a takeover is due two seconds after that.
+	MaxRescueWait = backoffBase
 )
 
 // Backoff returns how long to wait after attempt number attempts (from 1): exponential with full jitter from one

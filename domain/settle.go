@@ -78,7 +78,7 @@ func (c Rescue) decide(v View) (Effects, error) {
 	ch := v.change()
 	wait := time.Duration(0)
 	if ch.run.Ended.Command == endedRescue {
-		wait = Backoff(ch.run.Attempts, c.Jitter, 0)
+		wait = time.Duration(c.Jitter * float64(MaxRescueWait))
 	}
 	ch.endAttempt(endedRescue, StatusPending)
 	ch.run.Reason = ReasonRescued

@@ -317,7 +317,7 @@ func TestRescue(t *testing.T) {
 	}
 	require.Equal(t, domain.Needs{Run: "R1", OwnerLive: true}, domain.Rescue{Run: "R1"}.Needs())
 	for before, wait := range map[string]time.Duration{
-		"": 0, "settle": 0, "park": 0, "handback": 0, "rescue": domain.Backoff(3, 0.5, 0),
+		"": 0, "settle": 0, "park": 0, "handback": 0, "rescue": domain.MaxRescueWait / 2,
 	} {
 		v := running()
 		v.Run.Attempts, v.Run.Ended = 3, domain.Ended{Epoch: 2, Command: before}

@@ -142,22 +142,27 @@ func TestTakeoverResumesTheTurn(t *testing.T) {
 	})
 }
 
-// A process that crashes on every attempt uses up the budget; the last claim finishes the run without any call.
+// A process that crashes on every attempt uses up the budget; the last claim finishes the run without any call. Each
+// takeover is as prompt as the first one.
 func TestCrashingAttemptsSpendTheBudget(t *testing.T) {
 	play(t, func(w *world) {
 		w.script(slowly(time.Hour, text("never")))
 		w.say("poison")
 		var nodes []*node
+		crashed := time.Now()
 		for i := range domain.DefaultBudget {
 			n := w.start()
 			nodes = append(nodes, n)
-			for range 100 {
+			for range 400 {
 				if _, run, _ := w.store.Sessions().Get(t.Context(), w.ref); run.Status == domain.StatusRunning && run.Epoch == int64(i+1) {
 					break
 				}
-				time.Sleep(time.Second)
+				time.Sleep(250 * time.Millisecond)
 			}
+			require.LessOrEqual(t, time.Since(crashed), 17*time.Second, "takeover %d", i)
+			time.Sleep(6700 * time.Millisecond) // so that the next process beats and polls out of step with the lease
 			n.line.setCut(true)
+			crashed = time.Now()
 		}
 		last := w.start()
 		w.settled()

@@ -230,6 +230,9 @@ func (r *Runner) bury() {
 		r.Log.Warn("could not look for dead processes", zap.Error(err))
 		return
 	}
+	if len(orphans) > 0 { // nothing wakes anybody when those that wait are due
+		time.AfterFunc(domain.MaxRescueWait, r.lookForWork)
+	}
 	for _, o := range orphans {
 		out, err := r.Ledger.Do(ctx, o.Ref, domain.Rescue{Run: o.Run, Jitter: r.IDs.Jitter()})
 		switch {
