@@ -37,15 +37,11 @@ func TestKindIsAllowed(t *testing.T) {
 		} else {
 			require.ErrorIs(t, err, domain.ErrKindNotAllowed, s.Kind)
 		}
-		right, wrong := s.Class == domain.ClassOwner, s.Class != domain.ClassOwner
-		require.NoError(t, domain.CheckFence(s.Kind, right), s.Kind)
-		require.ErrorIs(t, domain.CheckFence(s.Kind, wrong), domain.ErrKindNotAllowed, s.Kind)
 	}
 	for _, k := range []domain.Kind{"", "user.Message", "User.message", "user.message ", "run.settled", "user.message\x00"} {
 		_, err := domain.LookupKind(k)
 		require.ErrorIs(t, err, domain.ErrUnknownKind, k)
 		require.ErrorIs(t, domain.EdgeWritable(k), domain.ErrUnknownKind, k)
-		require.ErrorIs(t, domain.CheckFence(k, true), domain.ErrUnknownKind, k)
 	}
 }
 
