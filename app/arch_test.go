@@ -58,7 +58,8 @@ var table = []row{
 
 	{owner: "app", project: anything, thirdParty: anything},
 	{owner: "app/cmd/...", project: anything, thirdParty: anything},
-	{owner: "app/*/...", project: []string{"domain/...", "ports/..."}, thirdParty: []string{"go.uber.org/zap/...", "golang.org/x/..."}, tests: anything},
+	{owner: "app/cascade/...", project: []string{"domain/...", "ports/..."}, tests: anything},
+	{owner: "app/*/...", project: []string{"domain/...", "ports/...", "app/cascade/..."}, thirdParty: []string{"go.uber.org/zap/...", "golang.org/x/..."}, tests: anything},
 
 	{owner: "bench/...", project: anything, thirdParty: anything},
 	{owner: "mutants"},
@@ -541,6 +542,8 @@ func TestArchRulesCanFail(t *testing.T) {
 		{"app/service", "go.uber.org/fx", only, only},
 		{"app/service", project + "adapters/memory", only, fine},
 		{"app/service", project + "app/runner", only, fine},
+		{"app/service", project + "app/cascade", fine, fine},
+		{"app/cascade", project + "app/service", only, fine},
 		{"app/service", project + "app/service/quota", fine, fine},
 		{"app", "go.uber.org/fx", fine, fine},
 		{"app", "go.uber.org/fx/fxtest", testOnly, fine},

@@ -6,11 +6,9 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/keel-agent/keel/app/cascade"
 	"github.com/keel-agent/keel/domain"
 )
-
-// forsakenPage is how many runs of children are cancelled between two looks.
-const forsakenPage = 100
 
 // cascadeLoop repeats, periodically and in any process, what whoever cancels a run does at once: its children end with
 // it.
@@ -27,25 +25,14 @@ func (r *Runner) cascadeLoop() {
 	}
 }
 
-// cascade cancels the runs whose parents were cancelled, level by level.
 func (r *Runner) cascade() {
 	ctx, cancel := context.WithTimeout(context.Background(), r.cfg.LeaseTTL)
 	defer cancel()
-	for {
-		children, err := r.Runs.Forsaken(ctx, domain.SessionRef{}, forsakenPage)
-		if err != nil {
-			r.Log.Warn("could not look for children of cancelled runs", zap.Error(err))
-			return
-		}
-		for _, c := range children {
-			if _, err := r.Ledger.Do(ctx, c.Ref, domain.RequestCancel{At: r.Clock.Now(), Run: c.Run}); err != nil {
-				r.Log.Warn("could not cancel a child", zap.String("run", c.Run), zap.Error(err))
-				return
-			}
-			r.Log.Info("cancelled with its parent", zap.String("run", c.Run))
-		}
-		if len(children) == 0 {
-			return
-		}
+	n, err := cascade.Cancel(ctx, r.Ledger, r.Runs, r.Clock, domain.SessionRef{})
+	if err != nil {
+		r.Log.Warn("could not cancel all runs whose parents were cancelled", zap.Error(err))
+	}
+	if n > 0 {
+		r.Log.Info("cancelled runs whose parents were cancelled", zap.Int("runs", n))
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/keel-agent/keel/app/cascade"
 	"github.com/keel-agent/keel/domain"
 	"github.com/keel-agent/keel/ports"
 )
@@ -49,29 +50,10 @@ func (s *Service) Cancel(ctx context.Context, ref domain.SessionRef, request dom
 	return &run, err
 }
 
-// forsakenPage is how many runs of children are cancelled between two looks.
-const forsakenPage = 100
-
-// cancelChildren cancels the runs of the sessions that a cancelled run of parent made, and of theirs in turn. A process
-// that dies in the middle is no harm: runners repeat it for every session (commands.md, rule 1).
+// cancelChildren cancels the runs that a cancelled run of parent leaves behind.
 func (s *Service) cancelChildren(ctx context.Context, parent domain.SessionRef) error {
-	for {
-		children, err := s.runs.Forsaken(ctx, parent, forsakenPage)
-		if err != nil {
-			return err
-		}
-		for _, c := range children {
-			if _, err := s.ledger.Do(ctx, c.Ref, domain.RequestCancel{At: s.now(), Run: c.Run}); err != nil {
-				return err
-			}
-			if err := s.cancelChildren(ctx, c.Ref); err != nil {
-				return err
-			}
-		}
-		if len(children) < forsakenPage {
-			return nil
-		}
-	}
+	_, err := cascade.Cancel(ctx, s.ledger, s.runs, s.clock, parent)
+	return err
 }
 
 // Runs returns one page of a session's runs, newest first, and the cursor of the next page, "" after the last. limit 0
