@@ -22,9 +22,14 @@ type Runs interface {
 	// cursor in that order. It returns domain.ErrNotFound when the session is missing or foreign.
 	List(ctx context.Context, ref domain.SessionRef, before *RunCursor, limit int) ([]domain.Run, error)
 
-	// Forsaken returns at most limit active runs that should be cancelled and are not: those of sessions that a tool call
-	// of a cancelled run made, unless they began after that run had ended. parent narrows the search to the children of
-	// one session; the zero ref searches all tenants. The order is that of run ids.
+	// Forsaken returns at most limit runs that a cancelled run leaves behind, by run id. That is the rule, and it stands
+	// here alone (commands.md, rule 1): a run is forsaken when
+	//   - it is pending or running, and nobody has asked for its cancel,
+	//   - its session was made by a tool call of a run of another session of its tenant, its maker, whose cancel was asked
+	//     for, whether or not the maker has ended since,
+	//   - it was not created after its maker had ended: then a user goes on with the session.
+	// A query, and no function of domain that stores propose to, because one that lives on for good would be proposed again
+	// each time. parent narrows the search to sessions that it made; the zero ref searches all tenants.
 	Forsaken(ctx context.Context, parent domain.SessionRef, limit int) ([]Orphan, error)
 
 	// Active returns the pending and running runs of the named sessions of a tenant, by the session's id: at most one of

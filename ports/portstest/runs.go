@@ -29,6 +29,8 @@ func TestRuns(t *testing.T, open Open) {
 		{"claims at once", claimsAtOnce},
 		{"list", listRuns},
 		{"forsaken children", forsakenChildren},
+		{"forsaken later", forsakenLater},
+		{"not forsaken", notForsaken},
 		{"active", activeRuns},
 	}.run(t, open)
 }

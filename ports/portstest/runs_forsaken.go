@@ -1,6 +1,8 @@
 package portstest
 
 import (
+	"time"
+
 	"github.com/stretchr/testify/require"
 
 	"github.com/keel-agent/keel/domain"
@@ -55,11 +57,45 @@ func forsakenChildren(e *env) {
 	require.Equal(e, both[1:], e.forsaken(parent, 10), "ended, but its child runs on")
 	e.do(second, domain.RequestCancel{At: e.at(), Run: secondRun})
 	require.Empty(e, e.forsaken(parent, 10))
+}
 
-	v := &worker{env: e, ref: second, run: secondRun, token: domain.Token{Process: e.proc, Epoch: e.row(second).Epoch}}
-	v.ok(v.settle(domain.Failure))
-	late := e.input("a user goes on with the child")
-	late.At = e.at().Add(long)
-	e.do(second, late)
-	require.Empty(e, e.forsaken(parent, 10), "it began after its maker had ended")
+// forsakenLater: a run that a session made by a cancelled one has later is forsaken if it was created until that one ended.
+func forsakenLater(e *env) {
+	parent := e.session()
+	_, maker := e.submit(parent)
+	w := e.begin(parent)
+	var children []domain.SessionRef
+	for range 3 {
+		child, run := e.child(parent, maker)
+		v := e.begin(child)
+		v.ok(v.answer(1))
+		v.ok(v.settle(domain.Success))
+		require.Empty(e, e.forsaken(parent, 10), "%s is done", run)
+		children = append(children, child)
+	}
+	stranger, _ := e.child(domain.SessionRef{Tenant: parent.Tenant, Session: "stranger"}, maker)
+	e.do(parent, domain.RequestCancel{At: e.at()})
+	require.Empty(e, e.forsaken(domain.SessionRef{}, 10), "those that are done, and %s, whose maker is another session's run", stranger.Session)
+	w.ok(w.settle(domain.Failure))
+	ended, err := e.Runs.Get(e.ctx, parent, maker)
+	require.NoError(e, err)
+	for i, at := range []time.Duration{-time.Millisecond, 0, time.Millisecond} {
+		late := e.input("one more")
+		late.At = ended.SettledAt.Add(at)
+		e.do(children[i], late)
+	}
+	require.Equal(e, []ports.Orphan{
+		{Ref: children[0], Run: e.active(children[0]).ID}, {Ref: children[1], Run: e.active(children[1]).ID},
+	}, e.forsaken(parent, 10), "not the one that a user made go on")
+}
+
+// notForsaken: a run that ended without a cancel leaves nothing behind.
+func notForsaken(e *env) {
+	parent := e.session()
+	_, maker := e.submit(parent)
+	w := e.begin(parent)
+	e.child(parent, maker)
+	w.ok(w.answer(1))
+	w.ok(w.settle(domain.Success))
+	require.Empty(e, e.forsaken(parent, 10))
 }
