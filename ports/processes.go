@@ -17,9 +17,19 @@ type Processes interface {
 	// Register inserts a new live process that expires ttl from now. The id must never have been used before.
 	Register(ctx context.Context, id, address string, ttl time.Duration) error
 
-	// Renew extends the process's life to ttl from now and returns what it owns. It returns ErrProcessDead when the
-	// row is missing, dead or already expired; such a row is never revived.
+	// Renew extends the process's life to ttl from now and returns those of its runs whose cancel was asked for: the
+	// wake-ups may have been lost. It costs the same whatever the process runs. It returns ErrProcessDead when the row is
+	// missing, dead or already expired; such a row is never revived.
+	//
+	// More it need not say. The lease is the process's, so all of its runs live or die with the row: nobody takes a run from
+	// a process whose row is not dead (domain.Rescue), the dead never renew, and what a process that was stopped beyond its
+	// lease still writes is refused by the epoch. So no run is lost to a process that renews but by its own commands.
 	Renew(ctx context.Context, id string, ttl time.Duration) ([]Owned, error)
+
+	// Owned returns all running runs of the process, in any order. The process compares them with what it plays when a call of
+	// Claim failed, for that may have claimed, and now and then: what was sent over a connection that was given up may come
+	// through at any later time.
+	Owned(ctx context.Context, id string) ([]Owned, error)
 
 	// SetDraining marks the process as draining: it claims nothing more.
 	SetDraining(ctx context.Context, id string) error
@@ -36,13 +46,11 @@ type Processes interface {
 	List(ctx context.Context) ([]Process, error)
 }
 
-// Owned is a running run of a process, as the store knows it.
+// Owned is a running run of a process, and the epoch of its attempt.
 type Owned struct {
-	Ref             domain.SessionRef
-	Run             string
-	Epoch           int64
-	CancelRequested bool
-	PendingInput    bool
+	Ref   domain.SessionRef
+	Run   string
+	Epoch int64
 }
 
 // Orphan names a run that nobody looks after any more: its owner is dead, or its parent was cancelled.

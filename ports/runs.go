@@ -12,7 +12,8 @@ type Runs interface {
 	// pending runs of native sessions, fairly among tenants (round robin) and oldest due first within one; domain
 	// disposes through domain.ClaimRun, each atomically. Only claims whose mode is work, cancelled or exhausted are
 	// returned; runs without work are settled on the way. It returns ErrProcessDead when the process's row is missing,
-	// dead or expired.
+	// dead or expired. With an error may come claims that have begun for certain; others may have begun as well
+	// (Processes.Owned).
 	Claim(ctx context.Context, c ClaimRequest) ([]Claim, error)
 
 	// Get returns one run of a session, or domain.ErrNotFound.

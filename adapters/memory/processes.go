@@ -43,15 +43,26 @@ func (p Processes) Renew(ctx context.Context, id string, ttl time.Duration) (own
 			return ports.ErrProcessDead
 		}
 		row.ExpiresAt = s.now().Add(ttl)
-		for _, run := range s.ownedBy(func(owner string) bool { return owner == id }) {
-			owned = append(owned, ports.Owned{
-				Ref: run.Ref, Run: run.ID, Epoch: run.Epoch,
-				CancelRequested: run.CancelSeq != nil, PendingInput: run.PendingInput,
-			})
-		}
+		owned = s.owned(func(run domain.Run) bool { return run.Owner == id && run.CancelSeq != nil })
 		return nil
 	})
 	return owned, err
+}
+
+// Owned implements ports.Processes.
+func (p Processes) Owned(ctx context.Context, id string) (owned []ports.Owned, err error) {
+	err = p.store.locked(ctx, func(s *Store) error {
+		owned = s.owned(func(run domain.Run) bool { return run.Owner == id })
+		return nil
+	})
+	return owned, err
+}
+
+func (s *Store) owned(which func(domain.Run) bool) (owned []ports.Owned) {
+	for _, run := range s.runningRuns(which) {
+		owned = append(owned, ports.Owned{Ref: run.Ref, Run: run.ID, Epoch: run.Epoch})
+	}
+	return owned
 }
 
 // SetDraining implements ports.Processes.
@@ -83,7 +94,7 @@ func (p Processes) Bury(ctx context.Context) (orphans []ports.Orphan, err error)
 			row.Dead = row.Dead || !row.ExpiresAt.After(s.now())
 		}
 		named := map[string]bool{}
-		for _, run := range s.ownedBy(func(owner string) bool { return s.processes[owner].Dead }) {
+		for _, run := range s.runningRuns(func(run domain.Run) bool { return s.processes[run.Owner].Dead }) {
 			named[run.Owner] = true
 			orphans = append(orphans, ports.Orphan{Ref: run.Ref, Run: run.ID})
 		}
@@ -111,11 +122,11 @@ func (p Processes) List(ctx context.Context) (rows []ports.Process, err error) {
 	return rows, err
 }
 
-// ownedBy returns the running runs of the processes that owner selects, by run id.
-func (s *Store) ownedBy(owner func(string) bool) []domain.Run {
+// runningRuns returns the running runs that which selects, by run id.
+func (s *Store) runningRuns(which func(domain.Run) bool) []domain.Run {
 	var found []domain.Run
 	for id, r := range s.running {
-		if run := r.runs[id]; owner(run.Owner) {
+		if run := r.runs[id]; which(run) {
 			found = append(found, run)
 		}
 	}

@@ -114,10 +114,7 @@ func (p runs) Claim(ctx context.Context, req ports.ClaimRequest) ([]ports.Claim,
 		c := &claiming{req: req, log: p.s.log, after: p.s.served.get()}
 		c.req.Max = max(req.Max-len(claims), 0)
 		if err := p.s.retry(ctx, c.attempt); err != nil {
-			if len(claims) > 0 {
-				return claims, nil // those of earlier rounds have begun
-			}
-			return nil, err
+			return claims, err // those of earlier rounds have begun
 		}
 		for _, ch := range c.changes {
 			p.s.views.keep(domain.View{}, &ch.effects, 0, true) // a claim sets no time
@@ -245,7 +242,7 @@ func (c *claiming) commit(ctx context.Context, conn *pgxpool.Conn) error {
 	applied := 0
 	now, err := commitAll(ctx, conn, c.changes, func(domain.SessionRef) { applied++ })
 	if fateOf(err, conn.Conn().IsClosed()) == lost {
-		// The claims may stand. They are not begun; the next renewal lists them and they are handed back.
+		// The claims may stand. They are not begun; whoever asked finds them by Owned and hands them back.
 		return translate(ctx, err, lost)
 	}
 	if err == nil && applied < len(c.changes) {

@@ -131,15 +131,16 @@ func TestLostReplyToRenewAndRegister(t *testing.T) {
 	store := open(t, postgres.Config{URL: through})
 	p.lose("INSERT INTO processes")
 	l := claimed(t, store, domain.SessionRef{Tenant: "t", Session: "s"})
+	l.must(domain.RequestCancel{At: at})
 	trap := p.lose("UPDATE processes SET expires_at")
-	owned, err := store.Processes().Renew(t.Context(), l.token.Process, time.Minute)
+	cancelled, err := store.Processes().Renew(t.Context(), l.token.Process, time.Minute)
 	<-trap.done
-	if err != nil || len(owned) != 1 || owned[0].Run != l.run || owned[0].Epoch != l.token.Epoch {
-		t.Fatalf("owned %+v, error %v", owned, err)
+	if err != nil || len(cancelled) != 1 || cancelled[0].Run != l.run || cancelled[0].Epoch != l.token.Epoch {
+		t.Fatalf("cancelled %+v, error %v", cancelled, err)
 	}
 }
 
-// A claim whose reply is lost is not begun; the next renewal lists the run, and it is handed back.
+// A claim whose reply is lost is not begun; the run is owned, and is handed back.
 func TestLostReplyToClaim(t *testing.T) {
 	p, through := newProxy(t, migrated(t))
 	store := open(t, postgres.Config{URL: through})
@@ -153,7 +154,7 @@ func TestLostReplyToClaim(t *testing.T) {
 	if !errors.Is(err, ports.ErrUnavailable) || len(claims) != 0 {
 		t.Fatalf("claims %v, error %v", claims, err)
 	}
-	owned, err := store.Processes().Renew(t.Context(), "p", time.Minute)
+	owned, err := store.Processes().Owned(t.Context(), "p")
 	if err != nil || len(owned) != 1 {
 		t.Fatalf("owned %+v, error %v", owned, err)
 	}

@@ -51,6 +51,9 @@ INSERT INTO tool_calls (tenant_id, session_id, call_id, assistant_seq, ordinal, 
 
 func checkPlan(t *testing.T, conn *pgx.Conn, s statement) {
 	plan := explain(t, conn, s.text, s.params)
+	if !strings.Contains(strings.Join(plan, "\n"), s.index) {
+		t.Errorf("not by %s: %q\nin: %s", s.index, plan, s.text)
+	}
 	for i, line := range plan {
 		for _, table := range []string{"_pkey", "sessions_by", "events_by", "tool_calls_by"} { // runs_due and such are walked along
 			whole := i+1 == len(plan) || !strings.Contains(plan[i+1], "Index Cond")
@@ -74,12 +77,14 @@ func checkPlan(t *testing.T, conn *pgx.Conn, s statement) {
 type statement struct {
 	text    string
 	params  int
-	ordered bool // it looks for calls by their messages
+	ordered bool   // it looks for calls by their messages
+	index   string // an index that it goes by; "": any that checkPlan allows
 }
 
 func hotStatements() map[string]statement {
 	all := map[string]statement{
-		"propose": {text: proposeText, params: 2}, "claim views": {text: claimViewsText, params: 1}, "renew": {text: renewText, params: 2},
+		"propose": {text: proposeText, params: 2}, "claim views": {text: claimViewsText, params: 1}, "renew": {text: renewText, params: 2, index: "runs_cancelled"},
+		"owned":   {text: ownedText, params: 1, index: "runs_by_owner"},
 		"orphans": {text: orphansText, params: 0}, "quiet": {text: quietText, params: 0}, "queue": {text: queueText, params: 1}, "events": {text: eventsText, params: 5}, "group": {text: groupText, params: 4}, "lock": {text: lockText, params: 2},
 		"calls of a group": {text: groupCallsText, params: 3}, "keys of a group": {text: groupKeysText, params: 3}, "heads": {text: headsText, params: 2},
 	}
@@ -89,7 +94,7 @@ func hotStatements() map[string]statement {
 		"view with owner": {Run: "r", OwnerLive: true},
 	} {
 		q := newViewQuery(domain.SessionRef{}, needs)
-		all[name] = statement{q.text(), len(q.args), needs.OpenCalls || needs.CallsBefore > 0}
+		all[name] = statement{text: q.text(), params: len(q.args), ordered: needs.OpenCalls || needs.CallsBefore > 0}
 	}
 	due := time.Duration(0)
 	full := domain.Effects{

@@ -39,39 +39,58 @@ func (p processes) Register(ctx context.Context, id, address string, ttl time.Du
 // errProcessIDUsed is a fault of the caller: ids of processes are minted anew at each start.
 var errProcessIDUsed = errors.New("the process id was used before")
 
-const renewText = `
+const (
+	renewText = `
 WITH beat AS (
     UPDATE processes SET expires_at = ` + nowMS + ` + $2::bigint
     WHERE process_id = $1::text AND NOT dead AND expires_at > ` + nowMS + ` RETURNING process_id
 )
-SELECT coalesce(r.tenant_id, ''), coalesce(r.session_id, ''), coalesce(r.run_id, ''), coalesce(r.epoch, 0),
-       r.cancel_seq IS NOT NULL, coalesce(r.pending_input, false)
-FROM beat AS b LEFT JOIN runs AS r ON r.owner = b.process_id AND r.status = 'running'`
+SELECT coalesce(r.tenant_id, ''), coalesce(r.session_id, ''), coalesce(r.run_id, ''), coalesce(r.epoch, 0)
+FROM beat AS b LEFT JOIN runs AS r ON r.owner = b.process_id AND r.status = 'running' AND r.cancel_seq IS NOT NULL`
+
+	ownedText = "SELECT tenant_id, session_id, run_id, epoch FROM runs WHERE owner = $1::text AND status = 'running'"
+)
 
 // Renew implements ports.Processes. Repeating it is harmless, so a lost reply is answered by another renewal.
 func (p processes) Renew(ctx context.Context, id string, ttl time.Duration) ([]ports.Owned, error) {
 	var owned []ports.Owned
 	err := p.s.read(ctx, func(ctx context.Context, q querier) error {
 		owned = nil
-		rows, err := q.Query(ctx, renewText, id, ttl.Milliseconds())
-		if err != nil {
-			return err
-		}
 		live := false
-		var o ports.Owned
-		dests := []any{&o.Ref.Tenant, &o.Ref.Session, &o.Run, &o.Epoch, &o.CancelRequested, &o.PendingInput}
-		_, err = pgx.ForEachRow(rows, dests, func() error {
+		err := eachOwned(ctx, q, func(o ports.Owned) {
 			if live = true; o.Run != "" {
 				owned = append(owned, o)
 			}
-			return nil
-		})
+		}, renewText, id, ttl.Milliseconds())
 		if err == nil && !live {
 			return ports.ErrProcessDead
 		}
 		return err
 	})
 	return owned, err
+}
+
+// Owned implements ports.Processes.
+func (p processes) Owned(ctx context.Context, id string) ([]ports.Owned, error) {
+	var owned []ports.Owned
+	err := p.s.read(ctx, func(ctx context.Context, q querier) error {
+		owned = nil
+		return eachOwned(ctx, q, func(o ports.Owned) { owned = append(owned, o) }, ownedText, id)
+	})
+	return owned, err
+}
+
+func eachOwned(ctx context.Context, q querier, f func(ports.Owned), text string, args ...any) error {
+	rows, err := q.Query(ctx, text, args...)
+	if err != nil {
+		return err
+	}
+	var o ports.Owned
+	_, err = pgx.ForEachRow(rows, []any{&o.Ref.Tenant, &o.Ref.Session, &o.Run, &o.Epoch}, func() error {
+		f(o)
+		return nil
+	})
+	return err
 }
 
 // SetDraining implements ports.Processes; it returns ErrProcessDead like Renew.

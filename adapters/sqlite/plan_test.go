@@ -18,7 +18,7 @@ func TestHotStatementsGoByIndex(t *testing.T) {
 	}
 	defer s.Close()
 	for _, text := range []string{
-		sessionText, keyText, keyKnownText, callText, openText, beforeText, liveText, eventsText, knownText, tenantText, queueText, ownedText,
+		sessionText, keyText, keyKnownText, callText, openText, beforeText, liveText, eventsText, knownText, tenantText, queueText, ownedText, cancelledText,
 		orphansText, updateSession, patchSession, updateRun,
 	} {
 		pages := text == eventsText || text == tenantText || text == queueText // read as far as their limit

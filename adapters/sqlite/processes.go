@@ -24,8 +24,9 @@ const (
 	drainText      = "UPDATE processes SET draining = true WHERE process_id = ?1 AND NOT dead AND expires_at > ?2"
 	deregisterText = "UPDATE processes SET dead = true WHERE process_id = ?1"
 	endAllText     = "UPDATE processes SET dead = true WHERE NOT dead"
-	ownedText      = "SELECT tenant_id, session_id, run_id, epoch, cancel_seq IS NOT NULL, pending_input" +
-		" FROM runs WHERE owner = ?1 AND status = 'running' ORDER BY run_id"
+	ownedText      = "SELECT tenant_id, session_id, run_id, epoch FROM runs WHERE owner = ?1 AND status = 'running'"
+	cancelledText  = "SELECT tenant_id, session_id, run_id, epoch FROM runs" +
+		" WHERE owner = ?1 AND status = 'running' AND cancel_seq IS NOT NULL"
 
 	buryText = "UPDATE processes SET dead = true WHERE NOT dead AND expires_at <= ?1"
 	// orphansText yields the running runs of dead processes and of those without a row.
@@ -47,10 +48,8 @@ func (p processes) Register(ctx context.Context, id, address string, ttl time.Du
 }
 
 // Renew implements ports.Processes.
-func (p processes) Renew(ctx context.Context, id string, ttl time.Duration) ([]ports.Owned, error) {
-	var owned []ports.Owned
-	err := p.s.writing(ctx, func(t tx) (bool, error) {
-		owned = nil
+func (p processes) Renew(ctx context.Context, id string, ttl time.Duration) (owned []ports.Owned, err error) {
+	err = p.s.writing(ctx, func(t tx) (bool, error) {
 		n, err := t.exec(renewText, id, p.s.nowMS(), ttl.Milliseconds())
 		if err == nil && n == 0 {
 			err = ports.ErrProcessDead
@@ -58,13 +57,27 @@ func (p processes) Renew(ctx context.Context, id string, ttl time.Duration) ([]p
 		if err != nil {
 			return false, err
 		}
-		var o ports.Owned
-		dests := []any{&o.Ref.Tenant, &o.Ref.Session, &o.Run, &o.Epoch, &o.CancelRequested, &o.PendingInput}
-		return true, each(t, ownedText, []any{id}, dests, func() error {
-			owned = append(owned, o)
-			return nil
-		})
+		owned, err = ownedBy(t, cancelledText, id)
+		return true, err
 	}, nil)
+	return owned, err
+}
+
+// Owned implements ports.Processes.
+func (p processes) Owned(ctx context.Context, id string) (owned []ports.Owned, err error) {
+	err = p.s.reading(ctx, func(q querier) error {
+		owned, err = ownedBy(q, ownedText, id)
+		return err
+	})
+	return owned, err
+}
+
+func ownedBy(q querier, text, process string) (owned []ports.Owned, err error) {
+	var o ports.Owned
+	err = each(q, text, []any{process}, []any{&o.Ref.Tenant, &o.Ref.Session, &o.Run, &o.Epoch}, func() error {
+		owned = append(owned, o)
+		return nil
+	})
 	return owned, err
 }
 

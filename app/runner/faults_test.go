@@ -4,10 +4,12 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/keel-agent/keel/app/runner"
 	"github.com/keel-agent/keel/domain"
 	"github.com/keel-agent/keel/ports"
 )
@@ -290,9 +292,56 @@ func TestLostClaimIsHandedBack(t *testing.T) {
 		w.script(text("hello"))
 		n := w.start()
 		n.line.loseNextClaim()
+		began := time.Now()
 		w.say("go")
 		w.expect("1 user queue go", "2 assistant [1] end_turn: hello", "3 finished done turns=1 end_turn")
 		require.EqualValues(t, 2, w.runs()[0].Epoch)
+		require.LessOrEqual(t, time.Since(began), 5*time.Second)
+		n.drain(time.Second)
+	})
+}
+
+// What came back of a claim that failed is played; the rest is found by the next beat.
+func TestHalfAClaim(t *testing.T) {
+	play(t, func(w *world) {
+		w.script(text("hello"))
+		n := w.start()
+		n.line.setCut(true)
+		w.say("go")
+		other := w.child(w.ref, "other")
+		n.line.loseNextClaim()
+		n.line.setCut(false)
+		time.Sleep(11 * time.Second) // a poll, and a beat behind it
+		epochs := 0
+		for _, ref := range []domain.SessionRef{w.ref, other} {
+			run, err := w.store.Runs().List(t.Context(), ref, nil, 1)
+			require.NoError(t, err)
+			require.Equal(t, domain.StatusDone, run[0].Status)
+			epochs += int(run[0].Epoch)
+		}
+		require.Equal(t, 3, epochs, "one of the two was claimed again")
+		n.drain(time.Second)
+	})
+}
+
+// A claim that comes through after its connection was given up, and what came of it looked for, is found in time.
+func TestLateClaimIsHandedBack(t *testing.T) {
+	play(t, func(w *world) {
+		w.script(slowly(time.Hour, text("late")))
+		n := w.start(func(c *runner.Config) { c.Workers = 1 })
+		w.say("go")
+		synctest.Wait()
+		other := w.child(w.ref, "other")
+		rows, err := w.store.Processes().List(t.Context())
+		require.NoError(t, err)
+		claims, err := w.store.Runs().Claim(t.Context(), ports.ClaimRequest{Process: rows[0].ID, Max: 1})
+		require.NoError(t, err)
+		require.Len(t, claims, 1)
+		time.Sleep(66 * time.Second)
+		run, err := w.store.Runs().Get(t.Context(), other, claims[0].Run.ID)
+		require.NoError(t, err)
+		require.Equal(t, domain.StatusPending, run.Status)
+		require.Zero(t, run.Attempts)
 		n.drain(time.Second)
 	})
 }

@@ -428,7 +428,7 @@ type line struct {
 	read   int                                // events read
 	asked  tally
 
-	claimLost bool // the reply to the next claim that takes a run gets lost
+	claimLost bool // the last run of the next claim that takes any gets lost with its reply
 }
 
 func (l *line) loseNextClaim() {
@@ -533,8 +533,8 @@ func (r lineRuns) Claim(ctx context.Context, c ports.ClaimRequest) ([]ports.Clai
 		return nil, err
 	}
 	claims, err := r.Runs.Claim(ctx, c)
-	if len(claims) > 0 && r.line.losesClaim() {
-		return nil, fmt.Errorf("reply lost: %w", ports.ErrUnavailable)
+	if n := len(claims); n > 0 && r.line.losesClaim() {
+		return claims[:n-1], fmt.Errorf("reply lost: %w", ports.ErrUnavailable)
 	}
 	return claims, err
 }
@@ -557,6 +557,13 @@ func (p lineProcesses) Renew(ctx context.Context, id string, ttl time.Duration) 
 		return nil, err
 	}
 	return p.Processes.Renew(ctx, id, ttl)
+}
+
+func (p lineProcesses) Owned(ctx context.Context, id string) ([]ports.Owned, error) {
+	if err := p.line.err(); err != nil {
+		return nil, err
+	}
+	return p.Processes.Owned(ctx, id)
 }
 
 func (p lineProcesses) Bury(ctx context.Context) ([]ports.Orphan, error) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -32,6 +33,9 @@ type lease struct {
 	ctx   context.Context
 	end   context.CancelCauseFunc
 	timer *time.Timer // ends the lease one ttl after the last renewal was sent, by the process's own clock
+
+	doubt  atomic.Bool // a claim failed, and what it asked for may be owned
+	looked time.Time   // when the process last looked for what it owns
 
 	mu       sync.Mutex
 	attempts map[attemptKey]*attempt
@@ -78,7 +82,7 @@ func (r *Runner) register(ctx context.Context) error {
 	if err := r.Processes.Register(ctx, id, r.cfg.Address, r.cfg.LeaseTTL); err != nil {
 		return err
 	}
-	l := &lease{id: id, attempts: map[attemptKey]*attempt{}}
+	l := &lease{id: id, looked: sent, attempts: map[attemptKey]*attempt{}}
 	l.ctx, l.end = context.WithCancelCause(context.Background())
 	l.timer = time.AfterFunc(time.Until(sent.Add(r.cfg.LeaseTTL)), func() {
 		r.lose(l, "no renewal came through within its lifetime")
@@ -166,17 +170,12 @@ func (r *Runner) reborn(tick <-chan time.Time) bool {
 	}
 }
 
-// beat renews the lease, stops attempts whose cancel was requested, and compares what the store says the process owns
-// with what it runs.
+// beat renews the lease, stops attempts whose cancel was requested, and hands back what the process owns and does not run.
 func (r *Runner) beat(l *lease) {
-	exact := r.claiming.tryEnter() // during a claim the two may differ rightly
-	if exact {
-		defer r.claiming.leave()
-	}
 	ctx, cancel := context.WithTimeout(l.ctx, r.cfg.LeaseTTL)
 	defer cancel()
 	sent := time.Now()
-	owned, err := r.Processes.Renew(ctx, l.id, r.cfg.LeaseTTL)
+	cancelled, err := r.Processes.Renew(ctx, l.id, r.cfg.LeaseTTL)
 	switch {
 	case errors.Is(err, ports.ErrProcessDead):
 		r.lose(l, "the store says that the process is dead")
@@ -188,24 +187,42 @@ func (r *Runner) beat(l *lease) {
 		return
 	}
 	l.timer.Reset(time.Until(sent.Add(r.cfg.LeaseTTL)))
-	for _, o := range owned {
-		a := l.get(attemptKey{o.Run, o.Epoch})
-		switch {
-		case a != nil && o.CancelRequested:
+	for _, o := range cancelled {
+		if a := l.get(attemptKey{o.Run, o.Epoch}); a != nil {
 			a.stop(errCancelRequested)
-		case a == nil && exact:
-			r.handBackLost(l, o)
 		}
+	}
+	if l.doubt.Load() || time.Since(l.looked) >= lookEvery {
+		r.handBackLost(ctx, l)
 	}
 }
 
-// handBackLost gives back a run that was claimed by a claim whose reply was lost.
-func (r *Runner) handBackLost(l *lease, o ports.Owned) {
-	cmd := domain.HandBack{Run: o.Run, Token: domain.Token{Process: l.id, Epoch: o.Epoch}}
-	_, err := r.Ledger.Do(l.ctx, o.Ref, cmd)
-	if err != nil && !errors.Is(err, domain.ErrFenced) {
-		r.Log.Warn("could not hand back a run", zap.String("run", o.Run), zap.Error(err))
+// lookEvery is how often a process looks for runs that it owns and does not play without having reason to.
+const lookEvery = time.Minute
+
+// handBackLost gives back the runs that the process owns and does not play: of claims whose reply was lost, at once; of
+// commits that came through after their connection was given up, and of attempts whose end the store refused, in time.
+func (r *Runner) handBackLost(ctx context.Context, l *lease) {
+	if !r.claiming.tryEnter() { // a claim is under way: more may be owned, and rightly
+		return
 	}
+	defer r.claiming.leave()
+	owned, err := r.Processes.Owned(ctx, l.id)
+	for _, o := range owned {
+		if l.get(attemptKey{o.Run, o.Epoch}) != nil {
+			continue
+		}
+		cmd := domain.HandBack{Run: o.Run, Token: domain.Token{Process: l.id, Epoch: o.Epoch}}
+		if _, fault := r.Ledger.Do(ctx, o.Ref, cmd); !errors.Is(fault, domain.ErrFenced) { // else it ended meanwhile
+			err = errors.Join(err, fault)
+		}
+	}
+	if err != nil {
+		r.Log.Warn("could not hand back what this process owns and does not run", zap.Error(err))
+		return
+	}
+	l.doubt.Store(false)
+	l.looked = time.Now()
 }
 
 // buryLoop rescues the runs of dead processes, periodically.

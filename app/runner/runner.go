@@ -70,7 +70,7 @@ type Runner struct {
 	tools toolbox
 	cache cache
 
-	claiming gate // held while a claim, or a comparison with what is owned, is under way
+	claiming gate // held while a claim, or a look for what is owned and not run, is under way
 	wake     chan struct{}
 	stop     chan struct{} // closed when the loops shall end
 	loops    sync.WaitGroup
@@ -221,7 +221,6 @@ func (r *Runner) claim() (more bool) {
 	claims, err := r.Runs.Claim(l.ctx, ports.ClaimRequest{Process: l.id, Max: free, Budget: r.cfg.Budget})
 	if err != nil {
 		r.claimFailed(l, err)
-		return false
 	}
 	for _, c := range claims {
 		a := newAttempt(r, l, c, asked)
@@ -232,7 +231,7 @@ func (r *Runner) claim() (more bool) {
 			a.run()
 		})
 	}
-	return len(claims) == free
+	return err == nil && len(claims) == free
 }
 
 const claimBatch = 64
@@ -242,6 +241,7 @@ func (r *Runner) claimFailed(l *lease, err error) {
 	case errors.Is(err, ports.ErrProcessDead):
 		r.lose(l, "the store says that the process is dead")
 	case l.ctx.Err() == nil:
+		l.doubt.Store(true)
 		r.Log.Warn("claim failed", zap.Error(err))
 	}
 }

@@ -329,6 +329,12 @@ func (l linkProcesses) Renew(ctx context.Context, id string, ttl time.Duration) 
 	return owned, err
 }
 
+func (l linkProcesses) Owned(ctx context.Context, id string) ([]ports.Owned, error) {
+	return through(ctx, l.link, "owned", func() ([]ports.Owned, error) {
+		return l.s.store.Processes().Owned(context.Background(), id)
+	})
+}
+
 func (l linkProcesses) SetDraining(ctx context.Context, id string) error {
 	_, err := through(ctx, l.link, "draining", func() (any, error) { return nil, l.s.setDraining(id) })
 	return err

@@ -17,7 +17,8 @@ func TestProcesses(t *testing.T, open Open) {
 		{"register", register},
 		{"list", listProcesses},
 		{"renew", renew},
-		{"renew tells what is owned", renewOwned},
+		{"renew tells of cancels", renewTellsOfCancels},
+		{"owned", owned},
 		{"an expired row stays so", expiredStaysSo},
 		{"bury", bury},
 		{"deregister", deregister},
@@ -95,33 +96,60 @@ func renew(e *env) {
 	require.Len(e, e.rows(), 1, "a renewal registers nobody")
 }
 
-// renewOwned: the beat brings what a lost reply to a claim, or a lost notification of a cancel, has kept back.
-func renewOwned(e *env) {
+// renewTellsOfCancels: the beat brings what a lost wake-up has kept back, of running runs and of the process's own.
+func renewTellsOfCancels(e *env) {
 	process := e.process()
-	a, b, c := e.session(), e.session(), e.session()
-	for _, ref := range []domain.SessionRef{a, b, c} {
+	renewed := func(id string) []ports.Owned {
+		cancelled, err := e.Processes.Renew(e.ctx, id, long)
+		require.NoError(e, err)
+		return cancelled
+	}
+	working := e.session()
+	e.submit(working)
+	e.begin(working, process)
+	cancelled, pending, other := e.session(), e.session(), e.session()
+	e.submit(cancelled)
+	w := e.begin(cancelled, process)
+	e.submit(other)
+	elsewhere := e.process()
+	e.begin(other, elsewhere)
+	require.Empty(e, renewed(process))
+	e.submit(pending)
+	for _, ref := range []domain.SessionRef{cancelled, pending, other} {
+		e.do(ref, domain.RequestCancel{At: e.at()})
+	}
+	require.Equal(e, []ports.Owned{{Ref: cancelled, Run: w.run, Epoch: w.token.Epoch}}, renewed(process))
+	require.Len(e, renewed(process), 1, "until it has ended")
+	w.ok(w.settle(domain.Failure))
+	require.Empty(e, renewed(process))
+	require.Len(e, renewed(elsewhere), 1)
+	require.Empty(e, renewed(e.process()))
+}
+
+// owned: what a lost reply to a claim has kept back.
+func owned(e *env) {
+	process := e.process()
+	var want []ports.Owned
+	var w *worker
+	for range 3 {
+		ref := e.session()
 		e.submit(ref)
+		w = e.begin(ref, process)
+		want = append(want, ports.Owned{Ref: ref, Run: w.run, Epoch: w.token.Epoch})
 	}
-	w := e.begin(a, process)
-	e.do(b, domain.RequestCancel{At: e.at()})
-	e.submit(c)
-	owned, err := e.Processes.Renew(e.ctx, process, long)
+	other := e.session()
+	e.submit(other)
+	e.begin(other, e.process())
+	got, err := e.Processes.Owned(e.ctx, process)
 	require.NoError(e, err)
-	byRef := map[domain.SessionRef]ports.Owned{}
-	for _, o := range owned {
-		byRef[o.Ref] = o
-	}
-	require.Len(e, owned, 3)
-	require.Equal(e, ports.Owned{Ref: a, Run: w.run, Epoch: w.token.Epoch}, byRef[a])
-	require.Equal(e, ports.Owned{Ref: b, Run: e.active(b).ID, Epoch: 1, CancelRequested: true}, byRef[b])
-	require.Equal(e, ports.Owned{Ref: c, Run: e.active(c).ID, Epoch: 1, PendingInput: true}, byRef[c])
+	require.ElementsMatch(e, want, got)
 	w.ok(w.handBack())
-	owned, err = e.Processes.Renew(e.ctx, process, long)
+	got, err = e.Processes.Owned(e.ctx, process)
 	require.NoError(e, err)
-	require.Len(e, owned, 2, "what has ended is not owned")
-	owned, err = e.Processes.Renew(e.ctx, e.process(), long)
+	require.Len(e, got, 2, "what has ended is not owned")
+	got, err = e.Processes.Owned(e.ctx, "never registered")
 	require.NoError(e, err)
-	require.Empty(e, owned)
+	require.Empty(e, got)
 }
 
 // expired returns a process whose lease has run out, and nobody has buried it.
