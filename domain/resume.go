@@ -36,24 +36,33 @@ func (r *Resumption) Add(e Event) error {
 	return nil
 }
 
-// Late returns the inputs from before KeptSeq that stay in the transcript, ascending: those that an answer after the
-// first kept one is the first to list. What the first one lists stands before all that was kept, or was presented
-// earlier still.
+// Late returns the inputs from before KeptSeq that stay in the transcript, ascending: those that stand behind the cut.
 func (r *Resumption) Late() []Seq {
 	var late []Seq
 	seen := map[Seq]bool{}
-	first := true
+	cut := r.fold.KeptSeq
 	for m := range r.answers() {
-		for _, s := range m.InputSeqs {
-			if s < r.fold.KeptSeq && !seen[s] && !first {
+		for _, s := range BehindCut(cut, m.InputSeqs) {
+			if s < r.fold.KeptSeq && !seen[s] {
 				late = append(late, s)
 			}
+		}
+		for _, s := range m.InputSeqs {
 			seen[s] = true
 		}
-		first = false
+		cut = 0
 	}
 	slices.Sort(late)
 	return late
+}
+
+// BehindCut returns which of the inputs that an answer lists, ascending, stand in a transcript that begins at a cut. cut is
+// the first seq that is kept for the first completed answer behind it, and 0 for all others: what the first one lists from
+// before the cut stands before all that was kept, or was presented earlier still; an input that a later answer is the first
+// to list stands before that one, wherever it was committed.
+func BehindCut(cut Seq, inputs []Seq) []Seq {
+	i, _ := slices.BinarySearch(inputs, cut)
+	return inputs[i:]
 }
 
 // Transcript returns the transcript as of the row's head, up to which all events were added. late are the events of

@@ -41,6 +41,7 @@ type position struct {
 	Next    domain.Seq   `json:"n,omitempty"` // the event whose entries begin the page; beyond Head, those that wait
 	Skip    int          `json:"k,omitempty"` // how many of its entries were shown
 	Turn    []domain.Seq `json:"u,omitempty"` // the inputs that the answers of the turn had listed before Next
+	Cut     domain.Seq   `json:"c,omitempty"` // where the transcript begins, while no completed answer is behind (domain.BehindCut)
 	Waiting []domain.Seq `json:"w,omitempty"` // the inputs that waited at Head
 }
 

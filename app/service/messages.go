@@ -27,7 +27,7 @@ func (s *Service) Messages(
 	if err != nil {
 		return nil, nil, "", err
 	}
-	p.begun = cursor != ""
+	p.cut = p.at.Cut
 	p.fold = domain.Fold{TurnInputs: p.at.Turn}
 	step := min(2*p.most+16, scanPage)
 	if err := s.scanBy(ctx, ref, step, p.at.Next-1, p.at.Head, p.visit); err != nil {
@@ -45,18 +45,18 @@ func (s *Service) Messages(
 // within reports whether p can be a position of a transcript whose ledger has this head.
 func (p position) within(head domain.Seq) bool {
 	bad := func(seq domain.Seq) bool { return seq < 1 || seq > p.Head }
-	return p.Head >= 1 && p.Head <= head && p.Next >= 1 && p.Next <= p.Head+1 && p.Skip >= 0 &&
+	return p.Head >= 1 && p.Head <= head && p.Next >= 1 && p.Next <= p.Head+1 && p.Skip >= 0 && p.Cut >= 0 &&
 		!slices.ContainsFunc(p.Turn, bad) && !slices.ContainsFunc(p.Waiting, bad)
 }
 
 // firstPage begins p where the transcript begins: at the first event, or with the latest summary.
 func (s *Service) firstPage(ctx context.Context, row domain.Session, p *page) error {
 	kept := row.KeptSeq
-	p.at = position{List: messagesList, Head: row.HeadSeq, Next: max(kept, 1), Waiting: row.Unanswered}
+	p.at = position{List: messagesList, Head: row.HeadSeq, Next: max(kept, 1), Cut: kept, Waiting: row.Unanswered}
 	if kept == 0 {
 		return nil
 	}
-	err := s.scanBy(ctx, row.Ref, messagesPageDefault, kept-1, row.HeadSeq, func(e domain.Event) (bool, error) {
+	return s.scanBy(ctx, row.Ref, messagesPageDefault, kept-1, row.HeadSeq, func(e domain.Event) (bool, error) {
 		if e.Kind != domain.Compaction {
 			return true, nil
 		}
@@ -67,26 +67,6 @@ func (s *Service) firstPage(ctx context.Context, row domain.Session, p *page) er
 		p.add(summary.Entries()[0], len(e.Payload.String()), p.at)
 		return false, nil
 	})
-	if err == nil {
-		p.at.Turn, err = s.turnBefore(ctx, row.Ref, kept)
-	}
-	return err
-}
-
-// turnBefore returns the fold's TurnInputs just before seq. It reads backwards as far as the answer that tells.
-func (s *Service) turnBefore(ctx context.Context, ref domain.SessionRef, seq domain.Seq) ([]domain.Seq, error) {
-	const window = 64
-	unknown := []domain.Seq{-1}
-	for until := seq - 1; until > 0; until = max(until-window, 0) {
-		fold := domain.Fold{TurnInputs: unknown}
-		err := s.scanBy(ctx, ref, window, max(until-window, 0), until, func(e domain.Event) (bool, error) {
-			return true, fold.Apply(e)
-		})
-		if err != nil || !slices.Equal(fold.TurnInputs, unknown) {
-			return fold.TurnInputs, err
-		}
-	}
-	return nil, nil
 }
 
 // event returns one event of the ledger.
@@ -101,10 +81,10 @@ func (s *Service) event(ctx context.Context, ref domain.SessionRef, seq domain.S
 // page is a page of a transcript that is being read. An input stands just before the first completed answer that lists
 // it: one that the answers of its turn did not list before (domain.Transcript). Those that no answer lists come last.
 type page struct {
-	most  int
-	at    position // where it begins
-	begun bool     // the entries that the summary replaces are behind
-	fold  domain.Fold
+	most int
+	at   position   // where it begins
+	cut  domain.Seq // position.Cut of the next entry
+	fold domain.Fold
 
 	entries []domain.Entry
 	begins  []position     // of a page that began with the entry
@@ -155,26 +135,26 @@ func (p *page) answer(e domain.Event, turn []domain.Seq) (more bool, err error) 
 	var inputs []domain.Seq
 	entry := domain.Entry{Seq: e.Seq, Answer: &m}
 	if m.StopReason.Completed() {
-		if inputs, err = p.presented(e.Seq, m.InputSeqs, turn); err != nil {
+		if inputs, err = p.presented(e.Seq, domain.BehindCut(p.cut, m.InputSeqs), turn); err != nil {
 			return false, err
 		}
 		entry.Results = make([]*domain.ToolOutput, len(m.CallIDs()))
 	}
 	begins := p.at
-	begins.Next, begins.Skip, begins.Turn = e.Seq, 0, turn
+	begins.Next, begins.Skip, begins.Turn, begins.Cut = e.Seq, 0, turn, p.cut
 	if e.Seq == p.at.Next {
 		begins.Skip = min(p.at.Skip, len(inputs)) // an answer is never behind: the page would begin later
 	}
 	for _, seq := range inputs[begins.Skip:] {
-		if p.begun = p.begun || seq >= p.at.Next; p.begun {
-			if more, err = p.input(seq, begins); err != nil || !more {
-				return more, err
-			}
+		if more, err = p.input(seq, begins); err != nil || !more {
+			return more, err
 		}
 		begins.Skip++
 	}
 	p.forget(m.InputSeqs)
-	p.begun = true
+	if m.StopReason.Completed() {
+		p.cut = 0
+	}
 	if !p.add(entry, len(e.Payload.String()), begins) {
 		return false, nil
 	}
@@ -263,7 +243,7 @@ func (p *page) result(e domain.Event) (more bool, err error) {
 // rest adds the inputs that wait, and returns those that are on the page.
 func (p *page) rest() (waiting []domain.Seq, err error) {
 	begins := p.at
-	begins.Next, begins.Skip, begins.Turn = p.at.Head+1, 0, nil
+	begins.Next, begins.Skip, begins.Turn, begins.Cut = p.at.Head+1, 0, nil, 0
 	if p.at.Next > p.at.Head {
 		begins.Skip = min(p.at.Skip, len(p.at.Waiting))
 	}
