@@ -9,7 +9,7 @@ import (
 	"github.com/keel-agent/keel/domain/domaintest"
 )
 
-// Handed case K16, as a tool's result under one toolCallId: what is the same payload, and what is none at all.
+// K16, as a tool's result under one toolCallId: what is the same payload, and what is none at all.
 func TestK16SameResult(t *testing.T) {
 	result := func(members string) string {
 		return `{"toolCallId":"c1","content":[{"type":"text","text":"x"}],"isError":false,` + members + `}`
@@ -54,7 +54,7 @@ func TestK16SameResult(t *testing.T) {
 	}
 }
 
-// Handed case K15, 7: a kind without a key takes none, and a kind takes no key of another one.
+// K15, 7: a kind without a key takes none, and a kind takes no key of another one.
 func TestK15KeysOfOtherKinds(t *testing.T) {
 	for kind, payload := range map[domain.Kind]domain.Payload{
 		domain.AssistantMessage: domaintest.AssistantText(seqs(4, 4), "x").With("generationId", `"other"`),

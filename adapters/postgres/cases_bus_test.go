@@ -16,7 +16,7 @@ import (
 	"github.com/keel-agent/keel/ports"
 )
 
-// Handed case K39, 1: events around and beyond what a notification holds, in sessions with long ids, are stored whole,
+// K39, 1: events around and beyond what a notification holds, in sessions with long ids, are stored whole,
 // and another process hears of each.
 func TestK39LargeEventsAndLongIDs(t *testing.T) {
 	here, there := openBus(t), openBus(t)
@@ -52,7 +52,7 @@ func TestK39LargeEventsAndLongIDs(t *testing.T) {
 	}
 }
 
-// Handed case K39, 4: a connection that listens and stays in a transaction keeps the server's queue from being emptied.
+// K39, 4: a connection that listens and stays in a transaction keeps the server's queue from being emptied.
 // Commits go on, and the others are told of each.
 func TestK39ListenerInATransaction(t *testing.T) {
 	here, there := openBus(t), openBus(t)

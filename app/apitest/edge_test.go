@@ -12,7 +12,7 @@ import (
 	"github.com/keel-agent/keel/adapters/sse"
 )
 
-// Handed case K36: whatever a stranger asks, a session of another tenant looks like one that does not exist.
+// K36: whatever a stranger asks, a session of another tenant looks like one that does not exist.
 func TestForeignSessionsDoNotExist(t *testing.T) {
 	r := newRig(t)
 	s := r.create("Secret")

@@ -69,7 +69,7 @@ func TestEventPageBytes(t *testing.T) {
 	require.Equal(t, []int{4, 2}, sizes)
 }
 
-// Handed case K38, over HTTP: a reader at n never meets a lower seq later.
+// K38, over HTTP: a reader at n never meets a lower seq later.
 func TestReadersMissNothing(t *testing.T) {
 	r := newRig(t)
 	s := r.create("s")

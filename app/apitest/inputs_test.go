@@ -13,7 +13,7 @@ import (
 	"github.com/keel-agent/keel/domain"
 )
 
-// Handed case K15: what a key covers.
+// K15: what a key covers.
 func TestSameRequestManyTimes(t *testing.T) {
 	r := newRig(t)
 	s1 := r.create("s1")
@@ -173,7 +173,7 @@ func TestPromisedRun(t *testing.T) {
 	require.Equal(t, false, r.get(s1).at("activeRun", "cancelRequested"))
 }
 
-// Handed case K16: what counts as the same payload.
+// K16: what counts as the same payload.
 func TestSamePayload(t *testing.T) {
 	r := newRig(t)
 	s1 := r.create("s1")

@@ -97,7 +97,7 @@ func TestStreamOfOneTurn(t *testing.T) {
 	f.end()
 }
 
-// Handed case K21: streams end with what is committed, then the drain frame; new ones too.
+// K21: streams end with what is committed, then the drain frame; new ones too.
 func TestDrain(t *testing.T) {
 	r := newRig(t)
 	const n = 50
@@ -124,7 +124,7 @@ func TestDrain(t *testing.T) {
 	}
 }
 
-// Handed case K20: partials beside the ledger.
+// K20: partials beside the ledger.
 func TestPartials(t *testing.T) {
 	r := newRig(t)
 	s := r.create("s")
@@ -171,7 +171,7 @@ func TestPartials(t *testing.T) {
 	without.end()
 }
 
-// Handed case K19: readers that stop reading are cut; one that reads sees no delay.
+// K19: readers that stop reading are cut; one that reads sees no delay.
 func TestStalledReadersAreCut(t *testing.T) {
 	r := newRig(t, func(_ *httpapi.Config, c *sse.Config) { c.WriteTimeout = 300 * time.Millisecond })
 	s := r.create("s")

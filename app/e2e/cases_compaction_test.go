@@ -117,7 +117,7 @@ func TestCompactions(t *testing.T) {
 	}
 }
 
-// Handed case K33, 2 and 3: each way in which backends say that a context is too long is answered by one compaction; a
+// K33, 2 and 3: each way in which backends say that a context is too long is answered by one compaction; a
 // rate limit by none.
 func TestK33RefusalsOfBackends(t *testing.T) {
 	t.Parallel()

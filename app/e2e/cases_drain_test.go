@@ -84,7 +84,7 @@ func scripted(text, request, turns string) string {
 	return fmt.Sprintf(`{"text":%q,"requestId":%q,"selection":{"script":[%s]}}`, text, request, turns)
 }
 
-// Handed case K21: SIGTERM with fifty streams, three active runs, one of them in a long tool, and one in back-off; then
+// K21: SIGTERM with fifty streams, three active runs, one of them in a long tool, and one in back-off; then
 // inputs, new streams and a cancel while the process drains; then the next process, and everybody's return to it.
 func TestK21SigtermWithOpenStreams(t *testing.T) {
 	t.Parallel()
@@ -207,7 +207,7 @@ func TestK21SigtermWithOpenStreams(t *testing.T) {
 
 const outcomeUnknown = "The call was interrupted and may have had effects; its outcome is unknown."
 
-// Handed case K31: what a deploy interrupts is neither answered by half nor cancelled, and the client that posted it or
+// K31: what a deploy interrupts is neither answered by half nor cancelled, and the client that posted it or
 // listens has no say in it. The backend would need far longer than the grace.
 func TestK31SigtermIsNoCancel(t *testing.T) {
 	t.Parallel()
@@ -242,7 +242,7 @@ func TestK31SigtermIsNoCancel(t *testing.T) {
 	}
 }
 
-// Handed case K31: SIGTERM and a cancel within a moment. The cancel wins, in whichever order they come.
+// K31: SIGTERM and a cancel within a moment. The cancel wins, in whichever order they come.
 func TestK31SigtermAndCancel(t *testing.T) {
 	t.Parallel()
 	for _, kind := range durableStores {
@@ -283,7 +283,7 @@ func TestK31SigtermAndCancel(t *testing.T) {
 	}
 }
 
-// Handed case K31: the lease is lost while the process is told to end. It writes nothing more, the next owner answers.
+// K31: the lease is lost while the process is told to end. It writes nothing more, the next owner answers.
 func TestK31SigtermAndALostLease(t *testing.T) {
 	t.Parallel()
 	store, b := newStore(t, "postgres"), openaitest.Start(t)

@@ -52,7 +52,7 @@ func repeat(n int, interval time.Duration, f func()) {
 }
 
 // Nothing that was acknowledged is lost, whatever happens between a server and its database, and writes resume within
-// ten seconds (handed cases K17, K39 and K40 at once).
+// ten seconds (K17, K39 and K40 at once).
 func TestFaultsOfTheDatabasesConnections(t *testing.T) {
 	t.Parallel()
 	for name, spoil := range spoils {

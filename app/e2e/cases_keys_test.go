@@ -27,7 +27,7 @@ func (p *process) hangUp(path, body string) error {
 	return errors.Join(err, conn.Close())
 }
 
-// Handed cases K15, 1 and K17: replies that nobody hears, of the client and of the retries, double nothing.
+// K15, 1 and K17: replies that nobody hears, of the client and of the retries, double nothing.
 func TestK15LostReplies(t *testing.T) {
 	onEachStore(t, func(t *testing.T, store string) {
 		p := serve(t, store, nil, "--provider", "fake")
@@ -58,7 +58,7 @@ func TestK15LostReplies(t *testing.T) {
 	})
 }
 
-// Handed case K15, 2 to 8: what a key covers.
+// K15, 2 to 8: what a key covers.
 func TestK15WhatAKeyCovers(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"sqlite", "postgres"} {
@@ -152,7 +152,7 @@ func TestK15WhatAKeyCovers(t *testing.T) {
 	}
 }
 
-// Handed case K16: what is the same payload, in every store, also for a process that reads it back.
+// K16: what is the same payload, in every store, also for a process that reads it back.
 func TestK16SamePayload(t *testing.T) {
 	onEachStore(t, func(t *testing.T, store string) {
 		p := serve(t, store, nil, "--provider", "fake")
@@ -184,7 +184,7 @@ func TestK16SamePayload(t *testing.T) {
 	})
 }
 
-// Handed case K16, H: a long integer in a call reaches the ledger and later requests digit for digit.
+// K16, H: a long integer in a call reaches the ledger and later requests digit for digit.
 func TestK16LongIntegerInACall(t *testing.T) {
 	onEachStore(t, func(t *testing.T, store string) {
 		b, p := backend(t, store)

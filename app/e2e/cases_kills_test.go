@@ -12,7 +12,7 @@ import (
 	"github.com/keel-agent/keel/adapters/providers/openai/openaitest"
 )
 
-// Handed case K25: a real process is killed between two commits of results and the next answer. Both results stand,
+// K25: a real process is killed between two commits of results and the next answer. Both results stand,
 // the calls are not asked for again, and one answer is committed.
 func TestK25KilledBehindBothResults(t *testing.T) {
 	t.Parallel()
@@ -44,7 +44,7 @@ func TestK25KilledBehindBothResults(t *testing.T) {
 	}
 }
 
-// Handed case K25: the commit of a result, and then that of an answer, is held back while the process is killed, so that
+// K25: the commit of a result, and then that of an answer, is held back while the process is killed, so that
 // the effect is there and the commit is not.
 func TestK25KilledBeforeACommit(t *testing.T) {
 	t.Parallel()

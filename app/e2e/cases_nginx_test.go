@@ -81,7 +81,7 @@ func next(t *testing.T, from <-chan string, prefix, text string) {
 	}
 }
 
-// Handed case K19, 4: nginx with its default buffering passes each frame on at once, an idle stream outlives its read
+// K19, 4: nginx with its default buffering passes each frame on at once, an idle stream outlives its read
 // timeout by the comments, and a client resumes by Last-Event-ID.
 func TestK19BehindNginx(t *testing.T) {
 	b, direct := backend(t, "memory:")

@@ -33,7 +33,7 @@ func pooled(t *testing.T, store string) string {
 	return u.String()
 }
 
-// Handed cases K30, K39 and K40, behind a pooler in transaction mode: with a URL of their own, wake-ups work as ever.
+// K30, K39 and K40, behind a pooler in transaction mode: with a URL of their own, wake-ups work as ever.
 func TestK39BehindAPooler(t *testing.T) {
 	store := newStore(t, "postgres")
 	flags := []string{"--direct-url", store, "--provider", "fake", "--lease-ttl", "3s", "--heartbeat", "500ms", "--log-level", "warn"}

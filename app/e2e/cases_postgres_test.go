@@ -96,7 +96,7 @@ func (p *lossy) pass(client net.Conn) {
 	}
 }
 
-// Handed case K17: every second commit of a whole server goes through without a reply, and nothing doubles.
+// K17: every second commit of a whole server goes through without a reply, and nothing doubles.
 func TestK17LostCommitReplies(t *testing.T) {
 	t.Parallel()
 	proxy, through := newLossy(t, newStore(t, "postgres"), "UPDATE sessions AS s SET", "UPDATE processes SET expires_at")
@@ -126,7 +126,7 @@ func admin(t *testing.T, store string, statements ...string) {
 	}
 }
 
-// Handed case K38: a commit is held back behind its seq; nobody sees, and no request presents, a later one before it.
+// K38: a commit is held back behind its seq; nobody sees, and no request presents, a later one before it.
 func TestK38HeldCommit(t *testing.T) {
 	t.Parallel()
 	store := newStore(t, "postgres")
@@ -189,7 +189,7 @@ func presentsAll(t *testing.T, events []event) {
 	require.Empty(t, open, "inputs are unanswered")
 }
 
-// Handed case K38, the load: writers, an owner that answers them, and readers that reconnect at random.
+// K38, the load: writers, an owner that answers them, and readers that reconnect at random.
 func TestK38ReadersMissNothing(t *testing.T) {
 	onEachStore(t, func(t *testing.T, store string) {
 		p := serve(t, store, nil, "--provider", "fake")
@@ -253,7 +253,7 @@ func TestK38ReadersMissNothing(t *testing.T) {
 	})
 }
 
-// Handed case K40, 2: the schema grows under a server with open streams and a live lease; it goes on and drains.
+// K40, 2: the schema grows under a server with open streams and a live lease; it goes on and drains.
 func TestK40SchemaGrowsUnderneath(t *testing.T) {
 	t.Parallel()
 	store := newStore(t, "postgres")
@@ -283,7 +283,7 @@ func TestK40SchemaGrowsUnderneath(t *testing.T) {
 	require.Equal(t, "drain", drain.Type)
 }
 
-// Handed case K40, 3: a server of two connections that the database ends at random answers fifty sessions.
+// K40, 3: a server of two connections that the database ends at random answers fifty sessions.
 func TestK40TerminatedConnections(t *testing.T) {
 	t.Parallel()
 	store := newStore(t, "postgres")

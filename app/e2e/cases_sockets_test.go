@@ -60,7 +60,7 @@ func (n *toBoth) Committed(c ports.Commit) {
 	}
 }
 
-// Handed case K19, 1: through the whole HTTP side, a stream that is idle for three times the largest timeout of the
+// K19, 1: through the whole HTTP side, a stream that is idle for three times the largest timeout of the
 // server, in fake time, gets a comment each 15 s and then its event at once.
 func TestK19IdleStreamOutlivesTheServersTimeouts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -200,7 +200,7 @@ func (p *process) raw(session, query string, buffer int) (net.Conn, *http.Respon
 	return conn, res
 }
 
-// Handed case K19, 2: clients that stop reading, and keep their connections, are cut; one that reads sees no delay; the
+// K19, 2: clients that stop reading, and keep their connections, are cut; one that reads sees no delay; the
 // server's memory follows neither the number of them nor what they have not read.
 func TestK19StuckClients(t *testing.T) {
 	needsProc(t)
@@ -241,7 +241,7 @@ func TestK19StuckClients(t *testing.T) {
 	p.stop()
 }
 
-// Handed case K19, 4: each frame is flushed, uncompressed, with the headers that keep proxies from buffering.
+// K19, 4: each frame is flushed, uncompressed, with the headers that keep proxies from buffering.
 func TestK19FramesAreFlushedOneByOne(t *testing.T) {
 	t.Parallel()
 	p := serve(t, newStore(t, "memory"), nil, "--provider", "fake")
@@ -270,7 +270,7 @@ func TestK19FramesAreFlushedOneByOne(t *testing.T) {
 	}
 }
 
-// Handed case K19, 5: after many streams that came and went, descriptors, connections of the database and goroutines are
+// K19, 5: after many streams that came and went, descriptors, connections of the database and goroutines are
 // what they were.
 func TestK19NothingStaysBehind(t *testing.T) {
 	needsProc(t)

@@ -20,7 +20,7 @@ func callPieces(pieces string) string { return delta(`{"tool_calls":[` + pieces 
 
 var toolCalls = openaitest.Event(openaitest.Finish("tool_calls")) + openaitest.Done
 
-// Handed case K01: two calls, however their pieces are numbered.
+// K01: two calls, however their pieces are numbered.
 func TestK01NumberingOfCalls(t *testing.T) {
 	t.Parallel()
 	b, p := backend(t, newStore(t, "sqlite"))
@@ -68,7 +68,7 @@ func TestK01NumberingOfCalls(t *testing.T) {
 
 func escaped(name string) string { return strings.ReplaceAll(name, " ", "%20") }
 
-// Handed case K01: what cannot be told apart, and a call without a name, is a failed attempt and no call.
+// K01: what cannot be told apart, and a call without a name, is a failed attempt and no call.
 func TestK01CallsThatCannotBe(t *testing.T) {
 	t.Parallel()
 	b, p := backend(t, newStore(t, "sqlite"))
@@ -88,7 +88,7 @@ func TestK01CallsThatCannotBe(t *testing.T) {
 	}
 }
 
-// Handed case K02: argument text that is not, or not obviously, one object.
+// K02: argument text that is not, or not obviously, one object.
 func TestK02ArgumentText(t *testing.T) {
 	t.Parallel()
 	b, p := backend(t, newStore(t, "sqlite"))
@@ -132,7 +132,7 @@ func TestK02ArgumentText(t *testing.T) {
 
 var overloaded = openaitest.Bytes(`data: {"id":"x","choices":[],"error":{"code":502,"message":"upstream at capacity"}}`+"\n\n", openaitest.Done)
 
-// Handed case K03: errors inside an answer with status 200.
+// K03: errors inside an answer with status 200.
 func TestK03ErrorsInsideStreams(t *testing.T) {
 	t.Parallel()
 	b := openaitest.Start(t)
@@ -189,7 +189,7 @@ func TestK03ErrorsInsideStreams(t *testing.T) {
 	}
 }
 
-// Handed case K04: streams without an end, and the token cap.
+// K04: streams without an end, and the token cap.
 func TestK04Ends(t *testing.T) {
 	t.Parallel()
 	b, p := backend(t, newStore(t, "sqlite"))
@@ -238,7 +238,7 @@ func TestK04Ends(t *testing.T) {
 	})
 }
 
-// Handed case K09: what failed or says nothing is not sent again.
+// K09: what failed or says nothing is not sent again.
 func TestK09NothingEmptyIsSentAgain(t *testing.T) {
 	t.Parallel()
 	b, p := backend(t, newStore(t, "sqlite"))
@@ -274,7 +274,7 @@ func TestK09NothingEmptyIsSentAgain(t *testing.T) {
 	})
 }
 
-// Handed case K11: a backend that has one id for all calls of the session.
+// K11: a backend that has one id for all calls of the session.
 func TestK11OneIDForAllCalls(t *testing.T) {
 	t.Parallel()
 	b, p := backend(t, newStore(t, "sqlite"))

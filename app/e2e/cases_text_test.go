@@ -30,7 +30,7 @@ func meant(t *testing.T, escaped string) (text, clean string) {
 	return text, strings.ReplaceAll(text, "\x00", "\uFFFD")
 }
 
-// Handed cases K26, K27 B and K40, 4: texts in inputs, answers, thoughts, arguments and outputs, in every store.
+// K26, K27 B and K40, 4: texts in inputs, answers, thoughts, arguments and outputs, in every store.
 func TestK26AwkwardTexts(t *testing.T) {
 	onEachStore(t, func(t *testing.T, store string) {
 		b, p := backend(t, store)
@@ -77,7 +77,7 @@ func TestK26AwkwardTexts(t *testing.T) {
 	})
 }
 
-// Handed case K26, C: U+0000 in what names something is refused, and nothing is written.
+// K26, C: U+0000 in what names something is refused, and nothing is written.
 func TestK26NulInNames(t *testing.T) {
 	onEachStore(t, func(t *testing.T, store string) {
 		p := serve(t, store, nil, "--provider", "fake")
@@ -96,7 +96,7 @@ func TestK26NulInNames(t *testing.T) {
 	})
 }
 
-// Handed case K27, A and D: what is cut is cut between characters, and what was stored is what is sent.
+// K27, A and D: what is cut is cut between characters, and what was stored is what is sent.
 func TestK27Cuts(t *testing.T) {
 	t.Parallel()
 	b, p := backend(t, newStore(t, "sqlite"))
@@ -126,7 +126,7 @@ func TestK27Cuts(t *testing.T) {
 	require.Less(t, len(last(events, "run.finished", t).Error), 10000)
 }
 
-// Handed case K27, C: an emoji in two chunks.
+// K27, C: an emoji in two chunks.
 func TestK27HalvesInTwoChunks(t *testing.T) {
 	t.Parallel()
 	b, p := backend(t, newStore(t, "sqlite"))

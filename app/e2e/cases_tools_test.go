@@ -31,7 +31,7 @@ func results(n int) func([]event) bool {
 	return func(es []event) bool { return count(es, "tool.result") >= n }
 }
 
-// Handed case K08, variants A and C: a cancel while a tool runs that does not listen, and ends late.
+// K08, variants A and C: a cancel while a tool runs that does not listen, and ends late.
 func TestK08CancelWithALateTool(t *testing.T) {
 	onEachStore(t, func(t *testing.T, store string) {
 		b, p := backend(t, store)
@@ -65,7 +65,7 @@ func TestK08CancelWithALateTool(t *testing.T) {
 	})
 }
 
-// Handed case K08, variant B: the process is killed; the next one goes on with the same turn.
+// K08, variant B: the process is killed; the next one goes on with the same turn.
 func TestK08KillWithAnOpenCall(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"sqlite", "postgres"} {
@@ -96,7 +96,7 @@ func TestK08KillWithAnOpenCall(t *testing.T) {
 	}
 }
 
-// Handed case K13: guides and a queued input that arrive between the results of one batch.
+// K13: guides and a queued input that arrive between the results of one batch.
 func TestK13GuidesBetweenResults(t *testing.T) {
 	t.Parallel()
 	b, p := backend(t, newStore(t, "sqlite"))
@@ -121,7 +121,7 @@ func TestK13GuidesBetweenResults(t *testing.T) {
 	}
 }
 
-// Handed case K13, variant B: the limit of calls ends the turn, and the guide is answered by the next one.
+// K13, variant B: the limit of calls ends the turn, and the guide is answered by the next one.
 func TestK13GuideAtTheTurnLimit(t *testing.T) {
 	t.Parallel()
 	b := openaitest.Start(t)
@@ -136,7 +136,7 @@ func TestK13GuideAtTheTurnLimit(t *testing.T) {
 	require.Equal(t, "user: G1", shown(strictAll(t, b, 1)[0])[4])
 }
 
-// Handed case K13, variant C: guides at the moment of settlement and after the end.
+// K13, variant C: guides at the moment of settlement and after the end.
 func TestK13GuidesAtTheEnd(t *testing.T) {
 	onEachStore(t, func(t *testing.T, store string) {
 		p := serve(t, store, nil, "--provider", "fake")
@@ -172,7 +172,7 @@ func TestK13GuidesAtTheEnd(t *testing.T) {
 	})
 }
 
-// Handed case K20, 2: a client that leaves in the middle of an answer gets no partial twice and the message once.
+// K20, 2: a client that leaves in the middle of an answer gets no partial twice and the message once.
 func TestK20ReconnectAroundACommit(t *testing.T) {
 	t.Parallel()
 	b, p := backend(t, newStore(t, "sqlite"))
@@ -223,7 +223,7 @@ func requireSilence(t *testing.T, frames <-chan sseEvent) {
 	}
 }
 
-// Handed case K20, 3: a thousand pieces change nothing for a client that does not want them, nor in the ledger.
+// K20, 3: a thousand pieces change nothing for a client that does not want them, nor in the ledger.
 func TestK20PartialsAreBesideTheLedger(t *testing.T) {
 	t.Parallel()
 	b, p := backend(t, newStore(t, "sqlite"))
@@ -275,7 +275,7 @@ func TestK20PartialsAreBesideTheLedger(t *testing.T) {
 	require.Len(t, ledgers, 1, "the ledger is the same with and without them")
 }
 
-// Handed case K20, 4: a process that was frozen wakes after another one took its run over.
+// K20, 4: a process that was frozen wakes after another one took its run over.
 func TestK20FrozenProcess(t *testing.T) {
 	t.Parallel()
 	store := newStore(t, "postgres")

@@ -56,7 +56,7 @@ func wakesAcross(t *testing.T, from, to *process, session string) {
 	}
 }
 
-// Handed case K39, 3: the database restarts, and crashes, under load.
+// K39, 3: the database restarts, and crashes, under load.
 func TestK39DatabaseRestarts(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
@@ -123,7 +123,7 @@ func (d *deaf) still() {
 	}, time.Second, time.Millisecond, "the process is connected")
 }
 
-// Handed case K30: the wake-up of a cancel is lost while the listener is away; the next heartbeat brings it.
+// K30: the wake-up of a cancel is lost while the listener is away; the next heartbeat brings it.
 func TestK30CancelWhileTheListenerIsAway(t *testing.T) {
 	t.Parallel()
 	store := newStore(t, "postgres")
@@ -144,7 +144,7 @@ func TestK30CancelWhileTheListenerIsAway(t *testing.T) {
 	edge.stop()
 }
 
-// Handed case K30, the variant: an input comes while a client waits at a process that hears nothing. The poll brings it;
+// K30, the variant: an input comes while a client waits at a process that hears nothing. The poll brings it;
 // when the listener is back, wake-ups do.
 func TestK30InputWhileTheListenerIsAway(t *testing.T) {
 	t.Parallel()

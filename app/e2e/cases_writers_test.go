@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Handed case K23: an owner wakes up behind its lease, in the middle of an answer or of a tool, while another one has
+// K23: an owner wakes up behind its lease, in the middle of an answer or of a tool, while another one has
 // finished its turn. Nothing of it reaches the ledger; what users wrote meanwhile did.
 func TestK23TwoWriters(t *testing.T) {
 	t.Parallel()

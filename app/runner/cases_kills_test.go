@@ -64,7 +64,7 @@ const (
 	saidUnknown = "result The call was interrupted and may have had effects; its outcome is unknown. (error) (interrupted)"
 )
 
-// Handed case K25: a process dies at each point around two calls. What was committed never runs again; what was not runs
+// K25: a process dies at each point around two calls. What was committed never runs again; what was not runs
 // again where its tool allows that, and is answered by a stand-in where not.
 func TestK25KilledAtEachPoint(t *testing.T) {
 	type point struct {

@@ -53,7 +53,7 @@ func (w *world) withPrinter(p *printer) *node {
 
 const printing = `"selection":{"tools":["print"]}`
 
-// Handed cases K09, 3, K26 and K27, A: whatever a tool prints is stored, and what was stored is what the model is shown.
+// K09, 3, K26 and K27, A: whatever a tool prints is stored, and what was stored is what the model is shown.
 func TestK26WhatToolsPrint(t *testing.T) {
 	for name, c := range map[string]struct{ prints, stored, shown string }{
 		"nothing":      {"", "", "(no output)"},
@@ -96,7 +96,7 @@ func TestK26WhatToolsPrint(t *testing.T) {
 	}
 }
 
-// Handed cases K16, H and K26, D: arguments reach the tool and later requests character for character, signatures too.
+// K16, H and K26, D: arguments reach the tool and later requests character for character, signatures too.
 func TestK16ArgumentsArriveAsTheyWere(t *testing.T) {
 	const args = `{"id":8123456789012345677,"f":1.0,"m":1e400,"nul":"\u0000","spelled":"\\u0000"}`
 	play(t, func(w *world) {
@@ -123,7 +123,7 @@ func TestK16ArgumentsArriveAsTheyWere(t *testing.T) {
 	})
 }
 
-// Handed case K01: a call without a name is no call, wherever it stands; the attempt fails and is made again.
+// K01: a call without a name is no call, wherever it stands; the attempt fails and is made again.
 func TestK01NamelessCall(t *testing.T) {
 	nameless := domain.Block{Type: domain.CallBlock, Arguments: `{}`}
 	for name, content := range map[string][]domain.Block{
@@ -151,7 +151,7 @@ func TestK01NamelessCall(t *testing.T) {
 	}
 }
 
-// Handed case K08, variant C: the tool ends half a minute after the cancel, when the next turn is long over.
+// K08, variant C: the tool ends half a minute after the cancel, when the next turn is long over.
 func TestK08LateToolBehindTheNextTurn(t *testing.T) {
 	play(t, func(w *world) {
 		w.script(calls("count", `stubborn{"s":31}`), text("a.txt"))
@@ -178,7 +178,7 @@ func TestK08LateToolBehindTheNextTurn(t *testing.T) {
 	})
 }
 
-// Handed case K13, variant C: guides in the very moment of the settlement, and around it.
+// K13, variant C: guides in the very moment of the settlement, and around it.
 func TestK13GuideInTheMomentOfSettlement(t *testing.T) {
 	for range 20 {
 		for _, off := range []time.Duration{-time.Nanosecond, 0, time.Nanosecond, time.Second} {

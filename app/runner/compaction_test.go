@@ -69,7 +69,7 @@ func texts(req ports.ModelRequest) (lines []string) {
 
 const head = "t:Summary of the conversation before this point:  "
 
-// Handed case K33, 1: what arrives while the summary is written, by the rules of its delivery.
+// K33, 1: what arrives while the summary is written, by the rules of its delivery.
 func TestK33InputDuringCompaction(t *testing.T) {
 	compacting(t, 4000, 0.8, 4, func(w *world, p *node) {
 		w.script(slowly(20*time.Second, text("S")), text("both"), text("q1's"))
@@ -97,7 +97,7 @@ func numberless(lines []string) []string {
 	return lines
 }
 
-// Handed case K33, 1, with a cancel: nothing is committed of the summary, and all that arrived waits for a later input.
+// K33, 1, with a cancel: nothing is committed of the summary, and all that arrived waits for a later input.
 func TestK33CancelDuringCompaction(t *testing.T) {
 	compacting(t, 4000, 0.8, 4, func(w *world, p *node) {
 		w.script(slowly(20*time.Second, text("S")), slowly(time.Second, text("S2")), text("all"))
@@ -124,7 +124,7 @@ func TestK33CancelDuringCompaction(t *testing.T) {
 	})
 }
 
-// Handed case K33, 2: a context that the backend refuses is compacted once and presented again with the same inputs, in
+// K33, 2: a context that the backend refuses is compacted once and presented again with the same inputs, in
 // the same attempt, whatever arrived meanwhile.
 func TestK33OverflowCompactsOnce(t *testing.T) {
 	for name, refusal := range map[string]answer{
@@ -175,7 +175,7 @@ func invalid(status int) answer {
 	}
 }
 
-// Handed case K33, 2: when that does not help, or there is nothing to compact, the run fails for good and says why.
+// K33, 2: when that does not help, or there is nothing to compact, the run fails for good and says why.
 func TestK33OverflowWithoutProgress(t *testing.T) {
 	for name, c := range map[string]struct {
 		turns, requests int
@@ -219,7 +219,7 @@ func TestK33OverflowWithoutProgress(t *testing.T) {
 	}
 }
 
-// Handed case K33, 3: a rate limit compacts nothing, whatever its words.
+// K33, 3: a rate limit compacts nothing, whatever its words.
 func TestK33RateLimitIsNoOverflow(t *testing.T) {
 	compacting(t, 4000, 0.8, 3, func(w *world, p *node) {
 		w.script(func(context.Context, ports.ModelRequest, func(ports.Delta)) (ports.Reply, error) {
@@ -233,7 +233,7 @@ func TestK33RateLimitIsNoOverflow(t *testing.T) {
 	})
 }
 
-// Handed case K33, 2: a backend that counts more than its window and answers all the same is compacted for now and then,
+// K33, 2: a backend that counts more than its window and answers all the same is compacted for now and then,
 // not at each request.
 func TestK33UsageBeyondTheWindow(t *testing.T) {
 	compacting(t, 20_000, 0.8, 0, func(w *world, p *node) {
@@ -437,7 +437,7 @@ func TestSummaryFails(t *testing.T) {
 	}
 }
 
-// Handed case K33, 2, and 413: old images leave the request first, the oldest first; then the context is compacted.
+// K33, 2, and 413: old images leave the request first, the oldest first; then the context is compacted.
 func TestImagesLeaveBeforeACompaction(t *testing.T) {
 	image := `"content":[{"type":"image","mimeType":"image/png","data":"` + strings.Repeat("A", 4000) + `"}]`
 	compacting(t, 100_000, 0.8, 0, func(w *world, p *node) {

@@ -51,7 +51,7 @@ func retryOfInput(e *env) {
 	conflict()
 }
 
-// keySpaces: keys of different kinds never meet, so that a client cannot block an owner's commit (K15.4).
+// keySpaces: keys of different kinds never meet, so that a client cannot block an owner's commit (K15, 4).
 func keySpaces(e *env) {
 	ref := e.session()
 	for _, id := range []string{"call_0", "gen_0", "toolCallId:call_0"} {
@@ -154,7 +154,7 @@ func sameContent(e *env) {
 	}
 }
 
-// keyUsedAtOnce: of twenty equal requests at a time one is the first, and all get its answer (K15.1).
+// keyUsedAtOnce: of twenty equal requests at a time one is the first, and all get its answer (K15, 1).
 func keyUsedAtOnce(e *env) {
 	ref := e.session()
 	c := e.input("hello")

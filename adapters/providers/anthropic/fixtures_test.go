@@ -124,7 +124,7 @@ var fixtures = map[string]fixture{
 	"whole-message":                  answer(toolUse, thinks("Hm", "c2ln"), text("Hi"), calling("ca", `{"p":8123456789012345677}`)),
 	"whole-message-without-stop":     fault(ports.Retryable, "malformed_stream", text("Hi")).counting(nil),
 
-	// Handed cases K01, K02 and K11: calls and their arguments.
+	// K01, K02 and K11: calls and their arguments.
 	"parallel-calls":                  answer(toolUse, text("Reading."), calling("ca", `{"p":1}`), calling("cb", `{"p":2}`)),
 	"parallel-calls-interleaved":      answer(toolUse, calling("ca", `{"p":1}`), calling("cb", `{"p":2}`)),
 	"one-id-for-both-calls":           answer(toolUse, calling("c", `{"p":1}`), calling("c", `{"p":2}`)),
@@ -148,7 +148,7 @@ var fixtures = map[string]fixture{
 	"piece-without-a-block":           fault(ports.Retryable, "malformed_stream", text("Hm")),
 	"text-behind-a-newer-text":        fault(ports.Retryable, "malformed_stream", text("b")),
 
-	// Handed cases K03 and K33: errors inside of streams.
+	// K03 and K33: errors inside of streams.
 	"k03-b-overloaded-mid-stream":         fault(ports.Retryable, "overloaded_error", text("First we open th")),
 	"overloaded-first":                    first(ports.Retryable, "overloaded_error"),
 	"api-error-mid-call":                  fault(ports.Retryable, "api_error", rawCalling("ca", `{"p"`)),
@@ -166,7 +166,7 @@ var fixtures = map[string]fixture{
 	"a-page":                              first(ports.Retryable, "cut"),
 	"no-json":                             fault(ports.Retryable, "malformed_stream"),
 
-	// Handed case K04: ends.
+	// K04: ends.
 	"k04-a-no-stop-reason":              fault(ports.Retryable, "cut", text("The answer is")),
 	"message-stop-is-no-stop-reason":    fault(ports.Retryable, "cut", text("The answer is")),
 	"k04-a-inside-a-frame":              fault(ports.Retryable, "cut", text("The answer")),
@@ -184,7 +184,7 @@ var fixtures = map[string]fixture{
 	"end-turn-with-nothing":             answer(endTurn),
 	"nothing-at-all":                    first(ports.Retryable, "cut"),
 
-	// Handed cases K26 and K27: text.
+	// K26 and K27: text.
 	"k27-emoji-in-two-halves":   answer(endTurn, text("ok 😀!")),
 	"k27-half-that-stays-alone": answer(endTurn, text("ok \uFFFD"), text("\uFFFD")),
 	"k26-nul":                   answer(endTurn, text("a\x00b \\u0000")),

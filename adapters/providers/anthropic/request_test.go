@@ -116,7 +116,7 @@ func TestMessages(t *testing.T) {
 	), "results in one message, in call order, before the user's words; the kernel's ids are the wire's")
 }
 
-// TestBlankMessages: handed case K09 as far as it is the request builder's.
+// TestBlankMessages: K09 as far as it is the request builder's.
 func TestBlankMessages(t *testing.T) {
 	require.Equal(t, []string{
 		`{"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}`,
@@ -160,7 +160,7 @@ func TestThinkingGoesBackToItsMaker(t *testing.T) {
 	require.Equal(t, alone, sent(mine), "another provider")
 	require.Equal(t, alone, sent(assistantOf(thinks("unsigned", ""), text("Yes."))))
 	for _, spoiled := range []domain.Block{thinks("a\x00", "c2ln"), thinks("a", "c2\x00ln"), thinks("\xff", "c2ln")} {
-		require.Equal(t, alone, sent(assistantOf(spoiled, text("Yes."))), "handed case K26: what would change is left out whole")
+		require.Equal(t, alone, sent(assistantOf(spoiled, text("Yes."))), "K26: what would change is left out whole")
 	}
 }
 
@@ -236,7 +236,7 @@ func TestImages(t *testing.T) {
 	))
 }
 
-// TestCleanRequests: handed cases K26 and K11, bytes that are no text, names and ids of other backends.
+// TestCleanRequests: K26 and K11, bytes that are no text, names and ids of other backends.
 func TestCleanRequests(t *testing.T) {
 	odd := kernelCall("functions.read:0", `{"real":"\u0000","spelled":"\\u0000"}`, "")
 	odd.Name = "functions.read"

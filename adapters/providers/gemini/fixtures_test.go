@@ -83,7 +83,7 @@ func stopped(f wiretest.Fixture, stop domain.StopReason) wiretest.Fixture {
 	return f
 }
 
-// readFile is the call of handed cases K01 and K11.
+// readFile is the call of K01 and K11.
 func readFile(id, args string) string {
 	if id != "" {
 		id = `"id":"` + id + `",`
@@ -91,7 +91,7 @@ func readFile(id, args string) string {
 	return callOf(id + `"name":"read_file","args":` + args)
 }
 
-// callFixtures: handed cases K01, K02 and K11. The wire has no index, and an id only on newer models.
+// callFixtures: K01, K02 and K11. The wire has no index, and an id only on newer models.
 var callFixtures = []wiretest.Fixture{
 	good("K01: two calls without ids in one chunk", stream(says(readFile("", `{"p":1}`), readFile("", `{"p":2}`)), last("STOP")),
 		domain.StopToolUse, calling("", "read_file", `{"p":1}`), calling("", "read_file", `{"p":2}`)),
@@ -143,7 +143,7 @@ var signatureFixtures = []wiretest.Fixture{
 	good("null and empty ones", stream(last("STOP", `{"text":"a","thoughtSignature":null}`, signed(textOf("b"), ""))), domain.StopEndTurn, text("ab")),
 }
 
-// faultFixtures: handed case K03 and its kin.
+// faultFixtures: K03 and its kin.
 var faultFixtures = []wiretest.Fixture{
 	asked(bad("K03 A: error in the first event", stream(`{"error":{"code":503,"message":"The model is overloaded.","status":"UNAVAILABLE"}}`), ports.Retryable, "UNAVAILABLE")),
 	bad("K03 B: error after text", stream(says(textOf("First we open th")), `{"error":{"code":500,"message":"An internal error has occurred.","status":"INTERNAL"}}`),
@@ -171,7 +171,7 @@ var faultFixtures = []wiretest.Fixture{
 	asked(bad("a list cut off", `[`+says(textOf("Hi"))+`,`, ports.Retryable, "malformed_stream")),
 }
 
-// endFixtures: handed case K04 and the other ways to end. The wire has no end marker.
+// endFixtures: K04 and the other ways to end. The wire has no end marker.
 var endFixtures = []wiretest.Fixture{
 	bad("K04 A: clean end without a finish reason", stream(says(textOf("The answer is"))), ports.Retryable, "cut", text("The answer is")),
 	bad("K04 A: in the middle of a frame", stream(says(textOf("The answer")))+`data: {"candidates":[{"content":{"parts":[{"text":" is"`, ports.Retryable, "cut", text("The answer")),

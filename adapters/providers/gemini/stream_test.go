@@ -16,7 +16,7 @@ var newDecoder wiretest.NewDecoder = func(emit func(ports.Delta)) wire.Decoder {
 
 var fixtures = slices.Concat(callFixtures, signatureFixtures, faultFixtures, endFixtures, shapeFixtures)
 
-// TestFixtures: handed cases K01 to K04, K11, K26 and K27, and the other shapes of this wire, in pieces of any number and size.
+// TestFixtures: K01 to K04, K11, K26 and K27, and the other shapes of this wire, in pieces of any number and size.
 func TestFixtures(t *testing.T) {
 	wiretest.TestFixtures(t, newDecoder, slices.Concat(fixtures, repeatedFinish))
 }

@@ -9,7 +9,7 @@ func counting(f fixture, u domain.Usage) fixture { f.want.Usage = &u; return f }
 
 const usage35 = `{"prompt_tokens":3,"completion_tokens":5,"total_tokens":8}`
 
-// faultFixtures: handed case K03 and its kin.
+// faultFixtures: K03 and its kin.
 var faultFixtures = []fixture{
 	fixture{
 		name: "K03 A: error without choices",
@@ -49,7 +49,7 @@ var faultFixtures = []fixture{
 	fixture{name: "a chunk that is no JSON", body: stream(`{"choices":`), class: ports.Retryable, code: "malformed_stream"}.asked(),
 }
 
-// endFixtures: handed case K04 and the other ways to end.
+// endFixtures: K04 and the other ways to end.
 var endFixtures = []fixture{
 	{name: "K04 A: clean end without a finish reason", body: events(content("The answer is")), want: says("", text("The answer is")), class: ports.Retryable, code: "cut"},
 	{name: "K04 A: [DONE] is no finish reason", body: stream(content("The answer is")), want: says("", text("The answer is")), class: ports.Retryable, code: "cut"},

@@ -85,7 +85,7 @@ const (
 	p2 = `{\"p\":2}`
 )
 
-// callFixtures: handed case K01 and the other ways to number calls.
+// callFixtures: K01 and the other ways to number calls.
 var callFixtures = []fixture{
 	{
 		name: "K01 A: ids without index",
@@ -224,7 +224,7 @@ func oneCall(reason string, pieces ...string) string {
 	return stream(append(chunks, finishWith(reason))...)
 }
 
-// argumentFixtures: handed case K02.
+// argumentFixtures: K02.
 var argumentFixtures = []fixture{
 	{name: "K02 A: no piece", body: oneCall("tool_calls"), want: says(domain.StopToolUse, calling("ca", "t1", `{}`))},
 	{name: "K02 A: an empty piece", body: oneCall("tool_calls", `""`), want: says(domain.StopToolUse, calling("ca", "t1", `{}`))},

@@ -88,7 +88,7 @@ func TestMessages(t *testing.T) {
 	), "the kernel's ids are the wire's, thinking and unknown blocks stay away")
 }
 
-// TestBlankMessages: handed case K09 as far as it is the request builder's.
+// TestBlankMessages: K09 as far as it is the request builder's.
 func TestBlankMessages(t *testing.T) {
 	require.Equal(t, []string{
 		`{"role":"user","content":"a\n\nb"}`,
@@ -119,7 +119,7 @@ func TestImages(t *testing.T) {
 	))
 }
 
-// TestCleanRequests: handed case K26, and bytes that are no text at all.
+// TestCleanRequests: K26, and bytes that are no text at all.
 func TestCleanRequests(t *testing.T) {
 	got := wireMessages(t,
 		userOf(text("d\x00i\x00r"), text(`spelled \u0000`), text("\x01\x1f\x7f\ufffe\u2028"), text("\xff")),

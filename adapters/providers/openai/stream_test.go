@@ -20,7 +20,7 @@ func wireFixtures() (list []wiretest.Fixture) {
 	return list
 }
 
-// TestFixtures: handed cases K01 to K04 and the other liberties of this wire, in pieces of any number and size.
+// TestFixtures: K01 to K04 and the other liberties of this wire, in pieces of any number and size.
 func TestFixtures(t *testing.T) { wiretest.TestFixtures(t, newDecoder, wireFixtures()) }
 
 func TestEveryTruncation(t *testing.T) { wiretest.TestTruncations(t, newDecoder, wireFixtures()) }

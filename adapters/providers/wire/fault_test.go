@@ -41,7 +41,7 @@ func TestFaultsOfBodies(t *testing.T) {
 		{503, "upstream connect error", ports.Retryable, "", "upstream connect error"},
 		{529, `{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`, ports.Retryable, "overloaded_error", "Overloaded"},
 
-		// Handed case K33, point 2 and 3.
+		// K33, point 2 and 3.
 		{400, `{"error":{"message":"This model's maximum context length is 131072 tokens."}}`, ports.Overflow, "", ""},
 		{400, `{"error":{"message":"prompt is too long: 210000 tokens > 200000 maximum","type":"invalid_request_error"}}`, ports.Overflow, "invalid_request_error", ""},
 		{400, `{"error":{"type":"invalid_request_error","message":"input length and ` + "`max_tokens`" + ` exceed context limit: 190000 + 32000 > 200000, decrease input length or ` + "`max_tokens`" + ` and try again"}}`, ports.Overflow, "invalid_request_error", ""},

@@ -10,7 +10,7 @@ import (
 	"github.com/keel-agent/keel/adapters/tools/output"
 )
 
-// TestCap: handed case K27 A.
+// TestCap: K27 A.
 func TestCap(t *testing.T) {
 	a := strings.Repeat("a", 8191)
 	for in, want := range map[string]string{

@@ -10,7 +10,7 @@ import (
 	"github.com/keel-agent/keel/adapters/tools/output"
 )
 
-// TestEnds: handed case K27, with a cut in the middle. Each text is written whole and byte by byte.
+// TestEnds: K27, with a cut in the middle. Each text is written whole and byte by byte.
 func TestEnds(t *testing.T) {
 	for in, want := range map[string]string{
 		"":                              "",

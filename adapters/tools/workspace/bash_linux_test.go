@@ -140,7 +140,7 @@ func TestBashEnvironmentIsEmpty(t *testing.T) {
 	})
 }
 
-// TestBashOutput: handed case K27, and outputs that are too large or no text.
+// TestBashOutput: K27, and outputs that are too large or no text.
 func TestBashOutput(t *testing.T) {
 	eachShell(t, func(t *testing.T, c workspace.Config) {
 		r := newRig(t, c)

@@ -143,7 +143,7 @@ var fixtures = map[string]fixture{
 	"reasoning-told-when-done":    answer(endTurn, thinks("The user asks.", ""), text("Yes.")),
 	"reasoning-signed-at-the-end": answer(endTurn, thinks("Hm", signedAs("rs_0", "c2ln", "Hm")), text("Yes.")),
 
-	// Handed cases K01, K02 and K11: calls and their arguments.
+	// K01, K02 and K11: calls and their arguments.
 	"parallel-calls":                      answer(toolUse, text("Reading."), calling("ca", `{"p":1}`), calling("cb", `{"p":2}`)),
 	"parallel-calls-interleaved":          answer(toolUse, calling("ca", `{"p":1}`), calling("cb", `{"p":2}`)),
 	"one-id-for-both-calls":               answer(toolUse, calling("c", `{"p":1}`), calling("c", `{"p":2}`)),
@@ -165,7 +165,7 @@ var fixtures = map[string]fixture{
 	"a-call-that-was-never-done":          answer(toolUse, rawCalling("ca", " ")),
 	"nothing-of-a-call-at-the-cap":        answer(length, rawCalling("ca", " ")),
 
-	// Handed case K03: errors inside of streams.
+	// K03: errors inside of streams.
 	"k03-failed-mid-stream":      fault(ports.Retryable, "server_error", text("First we open th")),
 	"failed-first":               fault(ports.Retryable, "server_error"),
 	"failed-rate-limit":          fault(ports.Retryable, "rate_limit_exceeded"),
@@ -185,7 +185,7 @@ var fixtures = map[string]fixture{
 	"a-page":                     first(ports.Retryable, "cut"),
 	"nothing-at-all":             first(ports.Retryable, "cut"),
 
-	// Handed case K04: ends.
+	// K04: ends.
 	"k04-a-no-end":                     fault(ports.Retryable, "cut", text("The answer is")),
 	"k04-a-inside-a-frame":             fault(ports.Retryable, "cut", text("The answer")),
 	"k04-a-done-line-is-no-end":        fault(ports.Retryable, "cut", text("The answer is")),
@@ -199,7 +199,7 @@ var fixtures = map[string]fixture{
 	"refusal-at-the-end-alone":         answer(refused, text("I cannot.")),
 	"completed-with-nothing":           answer(endTurn),
 
-	// Handed cases K26 and K27: text.
+	// K26 and K27: text.
 	"k27-emoji-in-two-halves":   answer(endTurn, text("ok 😀!")),
 	"k27-half-that-stays-alone": answer(endTurn, text("ok \uFFFD"), text("\uFFFDx")),
 	"k26-nul":                   answer(endTurn, text("a\x00b \\u0000")),

@@ -137,7 +137,7 @@ func TestInput(t *testing.T) {
 	), "the kernel's ids are the wire's; items have none")
 }
 
-// TestBlankMessages: handed case K09 as far as it is the request builder's.
+// TestBlankMessages: K09 as far as it is the request builder's.
 func TestBlankMessages(t *testing.T) {
 	require.Equal(t, []string{
 		`{"type":"message","role":"user","content":[{"type":"input_text","text":"a"},{"type":"input_text","text":"b"}]}`,
@@ -184,7 +184,7 @@ func TestReasoningGoesBackToItsMaker(t *testing.T) {
 		thinks("", "reasoning_item:"+`{"id":"rs_1","summary":[{"type":"summary_text","text":"\u0000"}],"encrypted_content":"a"}`),
 		thinks("", "reasoning_item:"+"{\"id\":\"rs_1\",\"summary\":[],\"encrypted_content\":\"a\x00\"}"),
 	} {
-		require.Equal(t, alone+rest, sent(assistantOf(spoiled, text("Yes."))), "handed case K26: what would change is left out whole")
+		require.Equal(t, alone+rest, sent(assistantOf(spoiled, text("Yes."))), "K26: what would change is left out whole")
 	}
 }
 
@@ -211,7 +211,7 @@ func TestImages(t *testing.T) {
 	))
 }
 
-// TestCleanRequests: handed cases K26 and K11, bytes that are no text, names and ids of other backends.
+// TestCleanRequests: K26 and K11, bytes that are no text, names and ids of other backends.
 func TestCleanRequests(t *testing.T) {
 	odd := kernelCall("functions.read:0", `{"real":"\u0000","spelled":"\\u0000"}`, "")
 	odd.Name = "functions.read"

@@ -23,7 +23,7 @@ func wireFixtures(t testing.TB) (list []wiretest.Fixture) {
 	return list
 }
 
-// TestFixtures: handed cases K01 to K04 and the other shapes of this wire, in pieces of any number and size.
+// TestFixtures: K01 to K04 and the other shapes of this wire, in pieces of any number and size.
 func TestFixtures(t *testing.T) { wiretest.TestFixtures(t, newDecoder, wireFixtures(t)) }
 
 func TestEveryTruncation(t *testing.T) { wiretest.TestTruncations(t, newDecoder, wireFixtures(t)) }
