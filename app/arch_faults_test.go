@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// The rules above must be able to fail: each is shown a fault here, through the function that judges the real tree.
+// The rules of arch_test.go and its neighbours must be able to fail: each is shown a fault here, through the function that judges the real tree.
 func TestArchRulesCanFail(t *testing.T) {
 	const (
 		fine     = ""
