@@ -12,11 +12,11 @@ func Decide(v View, c Command) (Effects, error) { return c.decide(v) }
 
 // change collects the effects of one command on one session.
 type change struct {
-	s   *Session
-	run *Run // the named or active run, a copy; nil when none
-	fx  Effects
-	due *time.Duration
-	put bool // run is to be written
+	s          *Session
+	run        *Run // the named or active run, a copy; nil when none
+	runChanged bool
+	due        *time.Duration // of run, when it changes
+	fx         Effects
 }
 
 // change begins a change of the session in v, whose row must be there.
@@ -67,13 +67,13 @@ func (c *change) append(e Event, said fact) {
 	c.fx.Wake.Readers = true
 }
 
-// write marks the run as changed.
-func (c *change) write() { c.put = true }
+// writeRun makes the effects write the run.
+func (c *change) writeRun() { c.runChanged = true }
 
 // dueIn makes the run claimable d from now.
 func (c *change) dueIn(d time.Duration) {
 	c.due = &d
-	c.write()
+	c.writeRun()
 }
 
 // insertRun makes a new pending run the session's active one.
@@ -91,7 +91,7 @@ func (c *change) endAttempt(command string, status RunStatus) {
 	c.s.Owner, c.run.Owner = "", ""
 	c.run.Status = status
 	c.run.Ended = Ended{Epoch: c.s.Epoch, Command: command, Status: status}
-	c.write()
+	c.writeRun()
 }
 
 // endRun makes the run final and the session free for the next one.
@@ -105,7 +105,7 @@ func (c *change) endRun(status RunStatus, reason string, at time.Time) {
 	if c.s.Parent != nil {
 		c.fx.Wake.Parent = &SessionRef{Tenant: c.s.Ref.Tenant, Session: c.s.Parent.Session}
 	}
-	c.write()
+	c.writeRun()
 }
 
 // cancel asks the active run to end as cancelled; it does nothing when that was asked before.
@@ -118,7 +118,7 @@ func (c *change) cancel() {
 	if c.run.Status == StatusPending {
 		c.unpark()
 	}
-	c.write()
+	c.writeRun()
 	c.fx.Wake.Owner, c.fx.Wake.Queue = c.s.Owner, true
 }
 
@@ -129,7 +129,7 @@ func (c *change) unpark() {
 
 // done returns the effects. The outcome names run, or the changed run when run is nil.
 func (c *change) done(run *Run) Effects {
-	if c.put {
+	if c.runChanged {
 		c.fx.Runs = append([]RunChange{{Run: *c.run, Due: c.due}}, c.fx.Runs...)
 	}
 	if run == nil {

@@ -86,7 +86,7 @@ func (c *change) runFor(in SubmitInput) *Run {
 		return c.insertRun(in.NewRun, in.At, false)
 	}
 	c.run.PendingInput = true
-	c.write()
+	c.writeRun()
 	c.fx.Wake.Owner = c.s.Owner
 	// A claimer that met this commit's lock on the session passed the run over: it has to look again.
 	c.fx.Wake.Queue = c.run.Status == StatusPending && !c.run.Parked
@@ -100,7 +100,7 @@ func (c *change) runFor(in SubmitInput) *Run {
 func (c *change) successorRun(id string) *Run {
 	if c.run.NextRunID == "" {
 		c.run.NextRunID = id
-		c.write()
+		c.writeRun()
 	}
 	return &Run{ID: c.run.NextRunID, Ref: c.s.Ref, CreatedAt: c.run.CreatedAt, Status: StatusPending}
 }
@@ -167,7 +167,7 @@ func (c EnsureRun) decide(v View) (Effects, error) {
 	var answer *Run
 	if c.Compact && !ch.run.Compact {
 		ch.run.Compact = true
-		ch.write()
+		ch.writeRun()
 	}
 	if ch.run.CancelSeq != nil && ch.run.ID != c.NewRun { // else it is this command's own, whose reply was lost
 		answer = ch.successorRun(c.NewRun)
@@ -175,7 +175,7 @@ func (c EnsureRun) decide(v View) (Effects, error) {
 	if ch.run.Status == StatusPending && !ch.run.Parked {
 		ch.dueIn(0)
 	}
-	if !ch.put {
+	if !ch.runChanged {
 		fx := v.unchanged()
 		if answer != nil {
 			fx.Outcome.Run = answer
@@ -210,7 +210,7 @@ func (Unpark) decide(v View) (Effects, error) {
 	if ch.run.Parked {
 		ch.unpark()
 	}
-	ch.write()
+	ch.writeRun()
 	ch.fx.Wake.Queue = true
 	return ch.done(nil), nil
 }

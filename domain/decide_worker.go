@@ -32,7 +32,7 @@ func (c ClaimRun) decide(v View) (Effects, error) {
 		head := s.HeadSeq
 		ch.run.ClaimSeq, ch.run.PendingInput = &head, false
 	}
-	ch.write()
+	ch.writeRun()
 	fx := ch.done(nil)
 	fx.Outcome.Claim = mode
 	return fx, nil
@@ -235,7 +235,7 @@ func (c AppendCompaction) decide(v View) (Effects, error) {
 	}
 	ch := v.change()
 	ch.run.Compact = false
-	ch.write()
+	ch.writeRun()
 	if kept == 0 {
 		return ch.done(nil), nil
 	}

@@ -81,29 +81,8 @@ func (s Summary) payload(status string) Payload {
 	if s.Tokens != nil {
 		b = append(append(b, `,"tokens":`...), s.Tokens.json()...)
 	}
-	for i, c := range s.Costs {
-		b = append(b, []string{`,"costs":[`, `,`}[min(i, 1)]...)
-		b = c.appendJSON(b)
-	}
-	if len(s.Costs) > 0 {
-		b = append(b, ']')
-	}
-	if len(s.ToolTimings) > 0 {
-		b = append(b, `,"toolTimings":[`...)
-		for i, t := range s.ToolTimings {
-			if i > 0 {
-				b = append(b, ',')
-			}
-			b = append(append(b, `{"toolCallId":`...), quoteJSON(t.ToolCallID)...)
-			b = appendText(b, "name", t.Name)
-			b = appendNumber(b, "durationMs", t.DurationMS)
-			if t.IsError {
-				b = append(b, `,"isError":true`...)
-			}
-			b = append(b, '}')
-		}
-		b = append(b, ']')
-	}
+	b = appendList(b, "costs", s.Costs, Cost.appendJSON)
+	b = appendList(b, "toolTimings", s.ToolTimings, ToolTiming.appendJSON)
 	if s.Context != nil {
 		b = append(b, `,"context":{"messages":`...)
 		b = strconv.AppendInt(b, int64(s.Context.Messages), 10)
@@ -130,6 +109,28 @@ func (u *Usage) json() string {
 		}
 	}
 	return string(append(b, '}'))
+}
+
+// appendList appends the member name, unless list is empty.
+func appendList[T any](b []byte, name string, list []T, item func(T, []byte) []byte) []byte {
+	if len(list) == 0 {
+		return b
+	}
+	b = append(append(append(b, ','), quoteJSON(name)...), ':')
+	for i, v := range list {
+		b = item(v, append(b, "[,"[min(i, 1)]))
+	}
+	return append(b, ']')
+}
+
+func (t ToolTiming) appendJSON(b []byte) []byte {
+	b = append(append(b, `{"toolCallId":`...), quoteJSON(t.ToolCallID)...)
+	b = appendText(b, "name", t.Name)
+	b = appendNumber(b, "durationMs", t.DurationMS)
+	if t.IsError {
+		b = append(b, `,"isError":true`...)
+	}
+	return append(b, '}')
 }
 
 func (c Cost) appendJSON(b []byte) []byte {

@@ -1,6 +1,7 @@
 package domain
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -103,13 +104,12 @@ func (c Settle) decide(v View) (Effects, error) {
 	ch.append(Event{
 		Kind: RunFinished, Payload: c.Summary.payload(end.finished), CreatedAt: c.At, RunID: c.Run, Epoch: c.Token.Epoch,
 	}, fact{status: end.finished})
-	claim := *v.Run.ClaimSeq
 	ch.endAttempt(endedSettle, end.run)
 	ch.run.ClaimSeq, ch.run.Reason, ch.run.Error = nil, end.reason, ""
-	if end.finished == finishedFailed {
+	switch end.finished {
+	case finishedFailed:
 		ch.run.Error = storable(c.Error)
-	}
-	if end.finished == finishedDone {
+	case finishedDone:
 		ch.run.ReadWatermark = max(ch.run.ReadWatermark, ch.s.answeredUpTo())
 	}
 	if end.run == StatusPending {
@@ -122,12 +122,8 @@ func (c Settle) decide(v View) (Effects, error) {
 	}
 	closing := ch.s.State == SessionClosing
 	ch.endRun(end.run, end.reason, c.At)
-	if end.run == StatusFailed && !closing && ch.wantsSuccessor(c, end, claim) {
-		id := ch.run.NextRunID
-		if id == "" {
-			id = c.NewRun
-		}
-		ch.insertRun(id, c.At, ch.run.Compact)
+	if end.run == StatusFailed && !closing && ch.wantsSuccessor(c, end, *v.Run.ClaimSeq) {
+		ch.insertRun(cmp.Or(ch.run.NextRunID, c.NewRun), c.At, ch.run.Compact)
 	}
 	return ch.done(nil), nil
 }
