@@ -133,12 +133,3 @@ func (s *Store) runningRuns(which func(domain.Run) bool) []domain.Run {
 	slices.SortFunc(found, func(a, b domain.Run) int { return cmp.Compare(a.ID, b.ID) })
 	return found
 }
-
-func (s *Store) locked(ctx context.Context, do func(*Store) error) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return do(s)
-}

@@ -10,43 +10,35 @@ import (
 )
 
 // Get implements ports.Runs.
-func (p Runs) Get(ctx context.Context, ref domain.SessionRef, run string) (domain.Run, error) {
-	if err := ctx.Err(); err != nil {
-		return domain.Run{}, err
-	}
-	p.store.mu.Lock()
-	defer p.store.mu.Unlock()
-	if r, ok := p.store.sessions[ref]; ok {
-		if found, ok := r.runs[run]; ok {
-			return cloneRun(found), nil
+func (p Runs) Get(ctx context.Context, ref domain.SessionRef, run string) (found domain.Run, err error) {
+	err = p.store.locked(ctx, func(s *Store) error {
+		if r, ok := s.sessions[ref]; ok {
+			if row, ok := r.runs[run]; ok {
+				found = cloneRun(row)
+				return nil
+			}
 		}
-	}
-	return domain.Run{}, domain.ErrNotFound
+		return domain.ErrNotFound
+	})
+	return found, err
 }
 
 // List implements ports.Runs.
-func (p Runs) List(ctx context.Context, ref domain.SessionRef, before *ports.RunCursor, limit int) ([]domain.Run, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	p.store.mu.Lock()
-	defer p.store.mu.Unlock()
-	r, ok := p.store.sessions[ref]
-	if !ok {
-		return nil, domain.ErrNotFound
-	}
-	var found []domain.Run
-	for _, run := range r.runs {
-		if before == nil || compareRuns(runCursor(run), *before) < 0 {
-			found = append(found, run)
+func (p Runs) List(ctx context.Context, ref domain.SessionRef, before *ports.RunCursor, limit int) (found []domain.Run, err error) {
+	err = p.store.locked(ctx, func(s *Store) error {
+		r, ok := s.sessions[ref]
+		if !ok {
+			return domain.ErrNotFound
 		}
-	}
+		for _, run := range r.runs {
+			if before == nil || compareRuns(runCursor(run), *before) < 0 {
+				found = append(found, cloneRun(run))
+			}
+		}
+		return nil
+	})
 	slices.SortFunc(found, func(a, b domain.Run) int { return compareRuns(runCursor(b), runCursor(a)) })
-	found = found[:min(len(found), max(limit, 0))]
-	for i := range found {
-		found[i] = cloneRun(found[i])
-	}
-	return found, nil
+	return found[:min(len(found), max(limit, 0))], err
 }
 
 // Forsaken implements ports.Runs.
@@ -77,37 +69,33 @@ func (s *Store) forsaken(child *record, run domain.Run) bool {
 }
 
 // Active implements ports.Runs.
-func (p Runs) Active(ctx context.Context, tenant string, sessions []string) ([]domain.Run, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	p.store.mu.Lock()
-	defer p.store.mu.Unlock()
-	var active []domain.Run
-	for _, id := range slices.Compact(slices.Sorted(slices.Values(sessions))) {
-		r, ok := p.store.sessions[domain.SessionRef{Tenant: tenant, Session: id}]
-		if !ok {
-			continue
+func (p Runs) Active(ctx context.Context, tenant string, sessions []string) (active []domain.Run, err error) {
+	err = p.store.locked(ctx, func(s *Store) error {
+		for _, id := range slices.Compact(slices.Sorted(slices.Values(sessions))) {
+			r, ok := s.sessions[domain.SessionRef{Tenant: tenant, Session: id}]
+			if !ok {
+				continue
+			}
+			if run, ok := r.runs[r.row.ActiveRun]; ok {
+				active = append(active, cloneRun(run))
+			}
 		}
-		if run, ok := r.runs[r.row.ActiveRun]; ok {
-			active = append(active, cloneRun(run))
-		}
-	}
-	return active, nil
+		return nil
+	})
+	return active, err
 }
 
 // OpenCalls implements ports.Runs.
-func (p Runs) OpenCalls(ctx context.Context, ref domain.SessionRef) ([]domain.ToolCall, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	p.store.mu.Lock()
-	defer p.store.mu.Unlock()
-	r, ok := p.store.sessions[ref]
-	if !ok {
-		return nil, domain.ErrNotFound
-	}
-	return r.openCalls(), nil
+func (p Runs) OpenCalls(ctx context.Context, ref domain.SessionRef) (open []domain.ToolCall, err error) {
+	err = p.store.locked(ctx, func(s *Store) error {
+		r, ok := s.sessions[ref]
+		if !ok {
+			return domain.ErrNotFound
+		}
+		open = r.openCalls()
+		return nil
+	})
+	return open, err
 }
 
 func runCursor(run domain.Run) ports.RunCursor {

@@ -11,54 +11,44 @@ import (
 )
 
 // Get implements ports.Sessions.
-func (p Sessions) Get(ctx context.Context, ref domain.SessionRef) (domain.Session, *domain.Run, error) {
-	if err := ctx.Err(); err != nil {
-		return domain.Session{}, nil, err
-	}
-	p.store.mu.Lock()
-	defer p.store.mu.Unlock()
-	v := p.store.view(ref, domain.Needs{})
-	if v.Session == nil {
-		return domain.Session{}, nil, domain.ErrNotFound
-	}
-	return *v.Session, v.Run, nil
+func (p Sessions) Get(ctx context.Context, ref domain.SessionRef) (row domain.Session, active *domain.Run, err error) {
+	err = p.store.locked(ctx, func(s *Store) error {
+		v := s.view(ref, domain.Needs{})
+		if v.Session == nil {
+			return domain.ErrNotFound
+		}
+		row, active = *v.Session, v.Run
+		return nil
+	})
+	return row, active, err
 }
 
 // List implements ports.Sessions.
-func (p Sessions) List(ctx context.Context, q ports.SessionQuery) ([]domain.Session, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	p.store.mu.Lock()
-	defer p.store.mu.Unlock()
-	var found []domain.Session
-	for _, r := range p.store.sessions {
-		if selects(q, &r.row) {
-			found = append(found, r.row)
+func (p Sessions) List(ctx context.Context, q ports.SessionQuery) (found []domain.Session, err error) {
+	err = p.store.locked(ctx, func(s *Store) error {
+		for _, r := range s.sessions {
+			if selects(q, &r.row) {
+				found = append(found, cloneSession(r.row))
+			}
 		}
-	}
+		return nil
+	})
 	slices.SortFunc(found, func(a, b domain.Session) int { return compareSessions(sessionCursor(&b), sessionCursor(&a)) })
-	found = found[:min(len(found), max(q.Limit, 0))]
-	for i := range found {
-		found[i] = cloneSession(found[i])
-	}
-	return found, nil
+	return found[:min(len(found), max(q.Limit, 0))], err
 }
 
 // Heads implements ports.Sessions.
-func (p Sessions) Heads(ctx context.Context, refs []domain.SessionRef) ([]domain.Seq, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	p.store.mu.Lock()
-	defer p.store.mu.Unlock()
-	heads := make([]domain.Seq, len(refs))
-	for i, ref := range refs {
-		if r, ok := p.store.sessions[ref]; ok {
-			heads[i] = r.row.HeadSeq
+func (p Sessions) Heads(ctx context.Context, refs []domain.SessionRef) (heads []domain.Seq, err error) {
+	err = p.store.locked(ctx, func(s *Store) error {
+		heads = make([]domain.Seq, len(refs))
+		for i, ref := range refs {
+			if r, ok := s.sessions[ref]; ok {
+				heads[i] = r.row.HeadSeq
+			}
 		}
-	}
-	return heads, nil
+		return nil
+	})
+	return heads, err
 }
 
 func selects(q ports.SessionQuery, row *domain.Session) bool {

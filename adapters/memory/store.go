@@ -4,6 +4,7 @@ package memory
 
 import (
 	"cmp"
+	"context"
 	"slices"
 	"sync"
 	"time"
@@ -85,6 +86,16 @@ func (s *Store) Runs() Runs { return Runs{s} }
 
 // Processes returns the store's processes.
 func (s *Store) Processes() Processes { return Processes{s} }
+
+// locked calls do, which no other call meets, unless ctx has ended.
+func (s *Store) locked(ctx context.Context, do func(*Store) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return do(s)
+}
 
 type nobody struct{}
 

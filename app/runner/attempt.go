@@ -38,14 +38,6 @@ type attempt struct {
 	began     time.Time
 }
 
-// verdict is how an attempt judges itself.
-type verdict struct {
-	result     domain.Result
-	stopReason domain.StopReason
-	fault      string
-	retryAfter time.Duration
-}
-
 // told is what the store's latest reply said of the session.
 type told struct {
 	asked time.Time // when the command was sent: the reply is at least as young
@@ -97,11 +89,6 @@ func (a *attempt) run() {
 		a.settle(judge(err))
 	}
 }
-
-// permanent marks an error that a retry cannot mend.
-type permanent struct{ error }
-
-func (p permanent) Unwrap() error { return p.error }
 
 // keep leaves the transcript for the next attempt of the session in this process. This one must not use it any more.
 func (a *attempt) keep() {

@@ -210,12 +210,15 @@ func (a *attempt) commitResult(f finished) error {
 		}
 	}
 	a.timed(f.call.block, time.Duration(f.out.DurationMS)*time.Millisecond, f.out.IsError)
-	_, err = a.do(domain.AppendToolResult{
-		At: a.r.Clock.Now(), Run: a.claim.Run.ID, Token: a.token, Call: f.out.ToolCallID, Payload: payload,
-	})
+	err = a.appendResult(f.out.ToolCallID, payload)
 	if errors.Is(err, domain.ErrIdempotencyConflict) {
 		return a.sync()
 	}
+	return err
+}
+
+func (a *attempt) appendResult(call string, payload domain.Payload) error {
+	_, err := a.do(domain.AppendToolResult{At: a.r.Clock.Now(), Run: a.claim.Run.ID, Token: a.token, Call: call, Payload: payload})
 	return err
 }
 
@@ -232,10 +235,7 @@ func (a *attempt) standInForOpen() error {
 		if err != nil {
 			return err
 		}
-		_, err = a.do(domain.AppendToolResult{
-			At: a.r.Clock.Now(), Run: a.claim.Run.ID, Token: a.token, Call: b.ID, Payload: payload,
-		})
-		if err != nil && !errors.Is(err, domain.ErrIdempotencyConflict) {
+		if err := a.appendResult(b.ID, payload); err != nil && !errors.Is(err, domain.ErrIdempotencyConflict) {
 			return err
 		}
 	}

@@ -178,20 +178,6 @@ func (a *attempt) compactOnce(req request) (bool, error) {
 	return a.summarise(req, kept)
 }
 
-func (a *attempt) leaveOutImages(request) (bool, error)  { return a.t.LeaveOutImages(), nil }
-func (a *attempt) leaveOutOutputs(request) (bool, error) { return a.t.LeaveOutOutputs(), nil }
+func (a *attempt) leaveOutImages(request) (bool, error) { return a.t.LeaveOutImages(), nil }
 
-// judge returns how an attempt ends that a fault ended.
-func judge(fault error) verdict {
-	v := verdict{result: domain.Failure, fault: fault.Error()}
-	if errors.As(fault, &permanent{}) {
-		v.result = domain.Permanent
-	}
-	if pe, ok := errors.AsType[*ports.ProviderError](fault); ok {
-		v.retryAfter = pe.RetryAfter
-		if pe.Class != ports.Retryable || pe.RetryAfter > domain.MaxRetryAfter {
-			v.result = domain.Permanent
-		}
-	}
-	return v
-}
+func (a *attempt) leaveOutOutputs(request) (bool, error) { return a.t.LeaveOutOutputs(), nil }
