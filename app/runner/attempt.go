@@ -142,7 +142,7 @@ func (a *attempt) play() (verdict, error) {
 		if !a.compact && a.t.Idle(p) {
 			return verdict{result: domain.Success, stopReason: a.summary.StopReason}, nil
 		}
-		if !a.compact && a.summary.Turns >= a.r.cfg.MaxTurns {
+		if !a.compact && a.again == nil && a.summary.Turns >= a.r.cfg.MaxTurns {
 			return verdict{result: domain.Success, stopReason: domain.StopTurnLimit}, nil
 		}
 		req, err := a.prepare(p)

@@ -108,6 +108,9 @@ func (a *attempt) ask(ctx context.Context, p ports.Provider, req ports.ModelRequ
 	if err != nil {
 		return ports.Reply{}, err
 	}
+	if err := context.Cause(ctx); err != nil { // it may have ended while the store was asked
+		return ports.Reply{}, err
+	}
 	req.Credential = credential
 	return p.Generate(ctx, req, func(ports.Delta) {})
 }

@@ -2,12 +2,15 @@ package runner_test
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/keel-agent/keel/app/compaction"
+	"github.com/keel-agent/keel/app/runner"
 	"github.com/keel-agent/keel/domain"
 	"github.com/keel-agent/keel/ports"
 )
@@ -86,5 +89,59 @@ func TestNoPartialUnderALostLease(t *testing.T) {
 		n.line.setCut(true)
 		time.Sleep(time.Minute)
 		require.Empty(t, frames)
+	})
+}
+
+// A request that was refused as too long is made again in the same attempt, also when it was the last that the turn limit
+// allowed: it had no answer, and an attempt that ended here failed for no reason that the ledger told.
+func TestRefusedAtTheTurnLimit(t *testing.T) {
+	play(t, func(w *world) {
+		w.compacts = compaction.New(compaction.Config{})
+		w.script(text(thousand))
+		p := w.start(func(c *runner.Config) { c.MaxTurns = 1 })
+		for _, said := range []string{"a", "b"} {
+			w.say(said)
+			w.settled()
+		}
+		w.script(text(thousand), text(thousand), fault(ports.Overflow, 0), text("S"), text("ok"))
+		w.say("go")
+		w.settled()
+		require.Equal(t, []string{
+			"user queue go", "assistant [7] error:", "compaction from 7: S", "assistant [7] end_turn: ok", "finished done turns=2 end_turn",
+		}, numberless(w.since(6)))
+		p.drain(time.Second)
+	})
+}
+
+// slowModels is a catalogue that is slow to answer once it is told to.
+type slowModels struct{ delay atomic.Int64 }
+
+func (m *slowModels) Resolve(context.Context, string, string) (domain.Model, domain.ModelDefaults, error) {
+	time.Sleep(time.Duration(m.delay.Load()))
+	return domain.Model{Provider: "scripted"}, domain.ModelDefaults{}, nil
+}
+
+// A process that loses its lease while it finds the model of a request asks for no summary when it goes on.
+func TestNoSummaryUnderALostLease(t *testing.T) {
+	play(t, func(w *world) {
+		models := &slowModels{}
+		w.models, w.compacts = models, compaction.New(compaction.Config{})
+		w.script(text(thousand))
+		p := w.start()
+		for _, said := range []string{"a", "b"} {
+			w.say(said)
+			w.settled()
+		}
+		models.delay.Store(int64(time.Minute))
+		w.do(domain.EnsureRun{At: time.Now(), NewRun: w.ids.New(), Compact: true})
+		time.Sleep(time.Second)
+		p.line.setCut(true)
+		time.Sleep(2 * time.Minute)
+		require.Zero(t, w.provider.summaries())
+		models.delay.Store(0)
+		p.line.setCut(false)
+		w.settled()
+		require.Equal(t, 1, w.provider.summaries())
+		p.drain(time.Second)
 	})
 }
