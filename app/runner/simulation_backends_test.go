@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,9 +15,12 @@ import (
 )
 
 // simProvider is a process's way to a backend that answers, calls tools, fails in every way, stalls and is slow to stop.
-type simProvider struct{ p *process }
+type simProvider struct {
+	p    *process
+	name string
+}
 
-func (simProvider) Name() string { return "simulated" }
+func (sp simProvider) Name() string { return sp.name }
 func (simProvider) Models(context.Context, ports.Confidential) ([]ports.Model, error) {
 	return nil, nil
 }
@@ -25,15 +29,21 @@ func (simProvider) Models(context.Context, ports.Confidential) ([]ports.Model, e
 type shown struct {
 	ref     domain.SessionRef
 	claim   claimed
+	model   string            // the backend, and what it was asked for
 	token   string            // what the backend answers, as text
+	summary string            // the first line of the summary that it begins with, "" when there is none
 	inputs  []string          // texts of inputs, in order
 	answers []string          // texts of answers, in order
 	results map[string]string // the text of each result by the id of its call
+	refused bool              // it was too large
 }
 
 func (sp simProvider) Generate(ctx context.Context, req ports.ModelRequest, emit func(ports.Delta)) (ports.Reply, error) {
 	s := sp.p.s
-	q, n := s.present(sp.p, req)
+	if req.Turn.Summary {
+		return sp.sums(ctx, req)
+	}
+	q, n := s.present(sp, req)
 	r := s.roll("answer/"+req.System, n)
 	torn := ports.Reply{Content: []domain.Block{{Type: domain.TextBlock, Text: "torn " + q.token}}}
 	delay := s.thinking(r)
@@ -49,10 +59,13 @@ func (sp simProvider) Generate(ctx context.Context, req ports.ModelRequest, emit
 	}
 	emit(ports.Delta{Text: q.token})
 	sp.p.awake()
+	if fault := s.refusal(sp.name, req); fault != nil {
+		return torn, s.refuses(q, fault)
+	}
 	if !s.calm.Load() && r.Float64() < s.weather.torn {
 		return s.tears(r, q, torn)
 	}
-	return s.answers(r, q), nil
+	return s.answers(r, q, s.counted(req)), nil
 }
 
 // thinking is how long a generation takes.
@@ -69,6 +82,7 @@ func (s *simulation) tears(r *rand.Rand, q *shown, torn ports.Reply) (ports.Repl
 	switch r.IntN(12) {
 	case 0:
 		fault.Class = one(r, ports.Fatal, ports.Overflow, ports.TooLarge)
+		fault.Status = one(r, 400, 401)
 	case 1:
 		fault.RetryAfter = domain.MaxRetryAfter + time.Second
 	case 2, 3:
@@ -79,17 +93,25 @@ func (s *simulation) tears(r *rand.Rand, q *shown, torn ports.Reply) (ports.Repl
 		return ports.Reply{Content: torn.Content}, nil // no stop reason
 	}
 	if fault.Class != ports.Retryable || fault.RetryAfter > domain.MaxRetryAfter {
-		s.mu.Lock()
-		s.hopeless[q.ref]++
-		s.mu.Unlock()
+		return torn, s.refuses(q, fault)
 	}
 	return torn, fault
 }
 
+// refuses keeps that a request got a fault for good.
+func (s *simulation) refuses(q *shown, fault *ports.ProviderError) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.hopeless[q.ref]++
+	q.refused = fault.Class == ports.Overflow || fault.Class == ports.TooLarge
+	return fault
+}
+
 // answers is a complete answer.
-func (s *simulation) answers(r *rand.Rand, q *shown) ports.Reply {
+func (s *simulation) answers(r *rand.Rand, q *shown, counted int) ports.Reply {
 	reply := ports.Reply{
-		Content: []domain.Block{{Type: domain.TextBlock, Text: q.token}}, StopReason: domain.StopEndTurn, Usage: &domain.Usage{Input: 1, Output: 1},
+		Content:    []domain.Block{{Type: domain.TextBlock, Text: q.token}, {Type: domain.TextBlock, Text: s.fill(r)}},
+		StopReason: domain.StopEndTurn, Usage: &domain.Usage{Input: int64(counted), Output: 1},
 	}
 	if s.calm.Load() || r.Float64() >= s.weather.calls {
 		reply.StopReason = one(r, domain.StopEndTurn, domain.StopEndTurn, domain.StopLength, domain.StopRefusal)
@@ -109,9 +131,12 @@ func (s *simulation) answers(r *rand.Rand, q *shown) ports.Reply {
 }
 
 // present keeps a request and returns it with its number in the session.
-func (s *simulation) present(p *process, req ports.ModelRequest) (*shown, int) {
+func (s *simulation) present(sp simProvider, req ports.ModelRequest) (*shown, int) {
+	p := sp.p
 	tenant, session, _ := strings.Cut(req.System, "/")
-	q := &shown{ref: domain.SessionRef{Tenant: tenant, Session: session}, results: map[string]string{}}
+	q := &shown{
+		ref: domain.SessionRef{Tenant: tenant, Session: session}, model: sp.name + "/" + req.Model, results: map[string]string{},
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	q.claim = s.attempt(q.ref, p.name)
@@ -130,7 +155,27 @@ func (s *simulation) present(p *process, req ports.ModelRequest) (*shown, int) {
 	if err := q.read(req.Messages); err != nil {
 		s.faultLocked("%s: %s is to a malformed request: %v", session, q.token, err)
 	}
+	s.showsWhatWaits(q)
 	return q, n
+}
+
+// summaryHead is what domain puts before a summary.
+const summaryHead = "Summary of the conversation before this point:\n\n"
+
+// showsWhatWaits checks that a request shows all inputs that its run claimed and nobody has answered, and those of its
+// turn. mu is held.
+func (s *simulation) showsWhatWaits(q *shown) {
+	now, _, err := s.store.Sessions().Get(context.Background(), q.ref)
+	if err != nil || now.Owner != q.claim.Session.Owner || now.Epoch != q.claim.Run.Epoch {
+		s.faultLocked("%s: %s is asked for in epoch %d, but %q owns %d (%v)", q.ref.Session, q.token, q.claim.Run.Epoch, now.Owner, now.Epoch, err)
+		return
+	}
+	for _, seq := range slices.Concat(now.Unanswered, now.TurnInputs) {
+		claimed := seq <= *q.claim.Run.ClaimSeq || slices.Contains(now.TurnInputs, seq)
+		if claimed && !slices.Contains(q.inputs, s.texts[q.ref][seq]) {
+			s.faultLocked("%s: %s is asked for without input %d, which waits", q.ref.Session, q.token, seq)
+		}
+	}
 }
 
 // read checks that messages are well formed, and keeps what they say.
@@ -154,8 +199,14 @@ func (q *shown) read(messages []domain.Message) error {
 			return fmt.Errorf("message %d is of %q again", i, m.Role)
 		}
 		last = m.Role
-		for _, b := range m.Content {
+		for j, b := range m.Content {
+			summary, isSummary := strings.CutPrefix(b.Text, summaryHead)
 			switch {
+			case isSummary && (i > 0 || j > 0):
+				return fmt.Errorf("message %d holds a summary in its midst", i)
+			case isSummary:
+				q.summary, _, _ = strings.Cut(summary, "\n")
+			case strings.HasPrefix(b.Text, pad):
 			case strings.HasPrefix(b.Text, "torn "):
 				return fmt.Errorf("message %d shows a failed answer: %s", i, b.Text)
 			case b.Type == domain.CallBlock:
@@ -250,5 +301,6 @@ func (st simTools) Execute(ctx context.Context, c ports.ToolInvocation) (ports.T
 		return ports.ToolOutput{}, context.Cause(ctx)
 	}
 	st.p.awake()
-	return ports.ToolOutput{Content: []domain.Block{{Type: domain.TextBlock, Text: "ran " + c.ID}}}, nil
+	filler := s.fill(s.roll(c.ID, 0))
+	return ports.ToolOutput{Content: []domain.Block{{Type: domain.TextBlock, Text: "ran " + c.ID}, {Type: domain.TextBlock, Text: filler}}}, nil
 }

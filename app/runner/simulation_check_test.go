@@ -34,6 +34,9 @@ func (s *simulation) check(t *testing.T) {
 		c.checkWatermark()
 		c.checkCancels()
 		c.checkRequests()
+		c.checkCompactions()
+		c.checkSummaries()
+		c.checkModels()
 	}
 	s.checkChildren()
 }
@@ -52,6 +55,7 @@ type checker struct {
 	answered map[domain.Seq]domain.Assistant
 	results  map[domain.Seq]domain.ToolOutput
 	finished map[domain.Seq]finishedEvent
+	compacts map[domain.Seq]domain.Compacted
 }
 
 type finishedEvent struct{ Status, StopReason, Error string }
@@ -83,6 +87,7 @@ func (c *checker) checkRows() {
 func (c *checker) read() {
 	c.runByID, c.sent, c.answered = map[string]domain.Run{}, map[domain.Seq]domain.Input{}, map[domain.Seq]domain.Assistant{}
 	c.results, c.finished = map[domain.Seq]domain.ToolOutput{}, map[domain.Seq]finishedEvent{}
+	c.compacts = map[domain.Seq]domain.Compacted{}
 	for _, run := range c.list {
 		c.runByID[run.ID] = run
 		if run.Status.Active() {
@@ -102,6 +107,8 @@ func (c *checker) read() {
 			var f finishedEvent
 			err = json.Unmarshal(e.Payload.Bytes(), &f)
 			c.finished[e.Seq] = f
+		case domain.Compaction:
+			c.compacts[e.Seq], err = domain.ParseCompaction(e.Payload)
 		default:
 			c.fault("event %d is a %s", e.Seq, e.Kind)
 		}
@@ -183,7 +190,8 @@ func (c *checker) checkEpochs() {
 // per request boundary, the oldest. At the end only inputs of failed and cancelled runs may wait.
 func (c *checker) checkTurns() {
 	var waiting, turn []domain.Seq
-	known := map[int64]domain.Seq{} // by epoch: the attempt's own last event; at its next boundary it knew all up to it
+	known := map[int64]domain.Seq{}   // by epoch: the attempt's own last event; at its next boundary it knew all up to it
+	again := map[int64][]domain.Seq{} // by epoch: what a request that was refused presented
 	for _, e := range c.events {
 		switch e.Kind {
 		case domain.UserMessage:
@@ -195,13 +203,20 @@ func (c *checker) checkTurns() {
 				c.fault("epoch %d has no claim seq", e.Epoch)
 				return
 			}
-			c.checkListed(e, waiting, turn, *claim.Run.ClaimSeq, max(known[e.Epoch], claim.Session.HeadSeq))
-			if m.StopReason.Completed() {
+			if same, ok := again[e.Epoch]; !ok {
+				c.checkListed(e, waiting, turn, *claim.Run.ClaimSeq, max(known[e.Epoch], claim.Session.HeadSeq))
+			} else if !slices.Equal(same, m.InputSeqs) {
+				c.fault("answer %d lists %v, but the request was refused with %v", e.Seq, m.InputSeqs, same)
+			}
+			if again[e.Epoch] = m.InputSeqs; m.StopReason.Completed() {
+				delete(again, e.Epoch)
 				waiting = slices.DeleteFunc(waiting, func(s domain.Seq) bool { return slices.Contains(m.InputSeqs, s) })
 				if turn = nil; len(m.CallIDs()) > 0 {
 					turn = m.InputSeqs
 				}
 			}
+		case domain.Compaction:
+			c.checkBound(e, slices.Concat(waiting, turn))
 		case domain.RunFinished:
 			if c.finished[e.Seq].Status != "failed" {
 				turn = nil
@@ -294,7 +309,7 @@ func (c *checker) checkCalls() {
 				c.fault("result %d is of %s, which is not open", e.Seq, out.ToolCallID)
 			}
 			delete(open, out.ToolCallID)
-			if !out.IsError && (len(out.Content) != 1 || out.Content[0].Text != "ran "+out.ToolCallID) {
+			if !out.IsError && (len(out.Content) == 0 || out.Content[0].Text != "ran "+out.ToolCallID) {
 				c.fault("result %d is not what the tool gave", e.Seq)
 			}
 		}

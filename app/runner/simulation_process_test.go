@@ -31,7 +31,7 @@ func (s *simulation) start() {
 	s.processes = append(s.processes, p)
 	s.mu.Unlock()
 	s.note("%s starts", p.name)
-	providers, err := runner.NewProviders(simProvider{p})
+	providers, err := runner.NewProviders(simProvider{p, backends[0]}, simProvider{p, backends[1]})
 	if err != nil {
 		s.fault("%v", err)
 	}
@@ -41,7 +41,7 @@ func (s *simulation) start() {
 	}
 	p.runner = runner.New(runner.Deps{
 		Ledger: p.link, Runs: linkRuns{p.link}, Processes: linkProcesses{p.link}, Wakeups: s.hub, Partials: simPartials{p},
-		Providers: providers, Tools: []ports.Tools{simTools{p}}, Clock: clock{}, IDs: p.ids, Log: log,
+		Providers: providers, Models: simModels{p, providers}, Compactor: s.compactor(providers), Tools: []ports.Tools{simTools{p}}, Clock: clock{}, IDs: p.ids, Log: log,
 	}, runner.Config{
 		Workers: s.weather.workers, Budget: s.weather.budget, MaxTurns: s.weather.turns,
 		// Prime, so that hardly any two of them tick at one instant.
@@ -115,6 +115,7 @@ type link struct {
 	calls  map[string]int
 	cuts   int           // the link is cut while it is positive
 	frozen chan struct{} // nil, or open until the process thaws
+	point  func()        // what happens at each point where something can, or nil
 	dead   bool
 }
 
@@ -243,7 +244,9 @@ func through[T any](ctx context.Context, l *link, what string, f func() (T, erro
 		time.AfterFunc(there, func() { _, _ = f() })
 		return none, ctx.Err()
 	}
+	l.passes()
 	v, err := f()
+	l.passes()
 	arrived := wait(ctx, back)
 	l.awake()
 	switch {
@@ -253,6 +256,16 @@ func through[T any](ctx context.Context, l *link, what string, f func() (T, erro
 		return none, errLost
 	}
 	return v, err
+}
+
+// passes tells that the process is at one more point where it can be disturbed.
+func (l *link) passes() {
+	l.mu.Lock()
+	point := l.point
+	l.mu.Unlock()
+	if point != nil {
+		point()
+	}
 }
 
 // wait returns false when ctx ended before d had passed.

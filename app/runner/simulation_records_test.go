@@ -13,17 +13,19 @@ type records struct {
 	calmAt  time.Time
 	commits map[domain.SessionRef]int
 
-	history  map[domain.SessionRef][]act
-	claims   map[domain.SessionRef]map[int64]claimed // by epoch
-	expires  map[string]time.Time                    // by process id, by the store's clock
-	trusts   map[string]time.Time                    // until when a process may believe in its lease
-	draining map[string]bool
-	inputs   map[domain.SessionRef]map[string]*sentInput // by key
-	requests []*shown
-	runs     []execution
-	cancels  map[domain.SessionRef][]cancelled
-	hopeless map[domain.SessionRef]int // permanent faults of the provider
-	children map[domain.SessionRef]time.Time
+	history   map[domain.SessionRef][]act
+	claims    map[domain.SessionRef]map[int64]claimed // by epoch
+	expires   map[string]time.Time                    // by process id, by the store's clock
+	trusts    map[string]time.Time                    // until when a process may believe in its lease
+	draining  map[string]bool
+	inputs    map[domain.SessionRef]map[string]*sentInput // by key
+	texts     map[domain.SessionRef]map[domain.Seq]string // of committed inputs
+	requests  []*shown
+	summaries []*asked
+	runs      []execution
+	cancels   map[domain.SessionRef][]cancelled
+	hopeless  map[domain.SessionRef]int // permanent faults of the provider
+	children  map[domain.SessionRef]time.Time
 }
 
 func newRecords() records {
@@ -31,7 +33,8 @@ func newRecords() records {
 		commits: map[domain.SessionRef]int{},
 		history: map[domain.SessionRef][]act{}, claims: map[domain.SessionRef]map[int64]claimed{}, expires: map[string]time.Time{},
 		trusts: map[string]time.Time{}, draining: map[string]bool{}, inputs: map[domain.SessionRef]map[string]*sentInput{},
-		cancels: map[domain.SessionRef][]cancelled{}, hopeless: map[domain.SessionRef]int{}, children: map[domain.SessionRef]time.Time{},
+		cancels: map[domain.SessionRef][]cancelled{}, hopeless: map[domain.SessionRef]int{},
+		texts: map[domain.SessionRef]map[domain.Seq]string{}, children: map[domain.SessionRef]time.Time{},
 	}
 }
 
@@ -58,10 +61,23 @@ func (s *simulation) do(by string, ref domain.SessionRef, cmd domain.Command) (d
 	before, _, _ := s.store.Sessions().Get(context.Background(), ref)
 	out, err := s.store.Do(context.Background(), ref, cmd)
 	s.history[ref] = append(s.history[ref], act{time.Now(), by, cmd, out, err})
+	if in, ok := cmd.(domain.SubmitInput); ok && err == nil && out.Created {
+		s.committed(ref, in, out.Event.Seq)
+	}
 	if err == nil && out.Created {
 		s.judge(ref, before, cmd, out)
 	}
 	return out, err
+}
+
+// committed keeps the text of an input. mu is held.
+func (s *simulation) committed(ref domain.SessionRef, in domain.SubmitInput, seq domain.Seq) {
+	if s.texts[ref] == nil {
+		s.texts[ref] = map[domain.Seq]string{}
+	}
+	if sent := s.inputs[ref][in.RequestID]; sent != nil {
+		s.texts[ref][seq] = sent.text
+	}
 }
 
 // judge checks a command that had effects, above all against the lease under which it came.

@@ -3,6 +3,7 @@ package runner_test
 import (
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/keel-agent/keel/domain"
@@ -72,13 +73,21 @@ func (c *checker) checkSettlements() {
 			finished[e.Epoch] = e.Seq
 			c.checkFinished(e, last[e.Epoch])
 		}
-		last[e.Epoch] = e
+		if e.Kind != domain.Compaction {
+			last[e.Epoch] = e
+		}
 	}
 	for epoch := range c.claims[c.ref] {
 		if _, settled := c.settlement(epoch); settled != (finished[epoch] != 0) {
 			c.fault("epoch %d settled: %t, and finished at %d", epoch, settled, finished[epoch])
 		}
 	}
+}
+
+// faults are what can be the reason of a failure here.
+var faults = []string{
+	"fault of answer", "the answer is empty", "without a stop reason", "all attempts are used up",
+	"tokens are more than", "no summary", "too long to be summarised",
 }
 
 // checkFinished holds a summary against what its attempt did before.
@@ -93,10 +102,10 @@ func (c *checker) checkFinished(e, before domain.Event) {
 			c.fault("event %d is done, after %s", e.Seq, before.Kind)
 		}
 	case "failed":
-		if f.Error == "" {
-			c.fault("event %d failed for no reason", e.Seq)
+		if !slices.ContainsFunc(faults, func(known string) bool { return strings.Contains(f.Error, known) }) {
+			c.fault("event %d failed, and nothing gave it the reason: %q", e.Seq, f.Error)
 		}
-		if isAnswer && answer.StopReason.Completed() {
+		if isAnswer && answer.StopReason.Completed() && !c.unsummed(e.Epoch) {
 			c.fault("event %d failed, after an answer", e.Seq)
 		}
 	case "cancelled":
@@ -197,8 +206,8 @@ func (c *checker) checkVerdict(a act, cmd domain.Settle, attempts int) {
 	}
 }
 
-// checkRequests: each request shows the answers before it and the inputs that they and its own answer list, all of them
-// once and in order; its answer is committed once at most.
+// checkRequests: each request shows what the latest compaction before it kept: answers with their results, and the inputs
+// that they and its own answer list, all of them once and in order; its answer is committed once at most.
 func (c *checker) checkRequests() {
 	committed := map[string]domain.Seq{}
 	for _, seq := range sortedSeqs(c.answered) {
@@ -219,12 +228,16 @@ func (c *checker) checkRequests() {
 		if e := c.events[seq-1]; e.Epoch != q.claim.Run.Epoch {
 			c.fault("%s was asked for in epoch %d and committed in %d", q.token, q.claim.Run.Epoch, e.Epoch)
 		}
-		inputs, answers := c.before(seq)
+		kept, summary := c.keptBefore(seq)
+		if q.summary != summary {
+			c.fault("%s (%d) was asked for with the summary %q, wanted %q", q.token, seq, q.summary, summary)
+		}
+		inputs, answers := c.before(seq, kept)
 		got := slices.Sorted(slices.Values(q.inputs))
 		if !slices.Equal(answers, q.answers) {
 			c.fault("%s (%d) was asked for after the answers %q, wanted %q", q.token, seq, q.answers, answers)
 		}
-		if want := c.resultsBefore(seq); !maps.Equal(want, q.results) {
+		if want := c.resultsBefore(seq, kept); !maps.Equal(want, q.results) {
 			c.fault("%s (%d) was asked for with the results %q, wanted %q", q.token, seq, q.results, want)
 		}
 		if want := slices.Sorted(slices.Values(inputs)); !slices.Equal(want, got) {
@@ -233,31 +246,43 @@ func (c *checker) checkRequests() {
 	}
 }
 
-// before returns the texts that the request of an answer has to show.
-func (c *checker) before(answer domain.Seq) (inputs, answers []string) {
+// keptBefore returns what the latest compaction before an event keeps, and the first line of its summary.
+func (c *checker) keptBefore(seq domain.Seq) (kept domain.Seq, summary string) {
+	for _, at := range sortedSeqs(c.compacts) {
+		if at < seq {
+			kept = c.compacts[at].FirstKept
+			summary, _, _ = strings.Cut(c.compacts[at].Summary, "\n")
+		}
+	}
+	return kept, summary
+}
+
+// before returns the texts that the request of an answer has to show when the context begins at kept. An input from before
+// that which a later answer than the first kept one is the first to list stays.
+func (c *checker) before(answer, kept domain.Seq) (inputs, answers []string) {
 	listed := map[domain.Seq]bool{}
 	for _, seq := range sortedSeqs(c.answered) {
 		m := c.answered[seq]
 		if seq > answer || !m.StopReason.Completed() {
 			continue
 		}
-		if seq < answer {
-			answers = append(answers, m.Content[0].Text)
-		}
 		for _, s := range m.InputSeqs {
+			if !listed[s] && (s >= kept || len(answers) > 0) {
+				inputs = append(inputs, c.sent[s].Text)
+			}
 			listed[s] = true
 		}
-	}
-	for s := range listed {
-		inputs = append(inputs, c.sent[s].Text)
+		if kept <= seq && seq < answer {
+			answers = append(answers, m.Content[0].Text)
+		}
 	}
 	return inputs, answers
 }
 
-func (c *checker) resultsBefore(answer domain.Seq) map[string]string {
+func (c *checker) resultsBefore(answer, kept domain.Seq) map[string]string {
 	texts := map[string]string{}
 	for seq, out := range c.results {
-		if seq < answer {
+		if kept <= seq && seq < answer {
 			texts[out.ToolCallID] = out.Content[0].Text
 		}
 	}

@@ -110,6 +110,8 @@ type weather struct {
 	calls   float64       // share of the generations that call tools
 	hasty   float64       // share of the users' pauses that are short
 
+	scale
+
 	workers, budget, turns int
 	chaos                  []func(*simulation, *process) // what happens to processes
 }
@@ -124,6 +126,7 @@ func newWeather(r *rand.Rand) weather {
 		torn: one(r, 0, 0.1, 0.4), calls: one(r, 0.2, 0.5, 0.8), hasty: one(r, 0.3, 0.7, 0.95),
 		workers: 1 + r.IntN(4), budget: 2 + r.IntN(4), turns: one(r, 2, 5, 50),
 	}
+	w.scale = newScale(r)
 	for _, kind := range chaos {
 		if r.IntN(2) == 0 {
 			for range 1 + r.IntN(3) {

@@ -98,7 +98,7 @@ func (u *user) act() {
 	case n < 24:
 		u.submit()
 	case n < 27:
-		_, _ = u.insist(domain.EnsureRun{At: time.Now(), NewRun: u.ids.New(), Compact: n == 24})
+		_, _ = u.insist(domain.EnsureRun{At: time.Now(), NewRun: u.ids.New(), Compact: n < 26})
 	case n < 32:
 		u.spawn()
 	case u.mild:
@@ -119,13 +119,11 @@ func (u *user) submit() {
 	if in.delivery != "" {
 		with = fmt.Sprintf(`,"delivery":%q`, in.delivery)
 	}
-	in.payload = payload(u.t, fmt.Sprintf(`{"text":%q,"requestId":%q%s,"n":1e2}`, in.text, key, with))
-	u.s.mu.Lock()
-	if u.s.inputs[u.ref] == nil {
-		u.s.inputs[u.ref] = map[string]*sentInput{}
+	if model := u.s.chosen(u.r); model != "" {
+		with += fmt.Sprintf(`,"selection":{"model":%q}`, model)
 	}
-	u.s.inputs[u.ref][key] = in
-	u.s.mu.Unlock()
+	in.payload = payload(u.t, fmt.Sprintf(`{"text":%q,"requestId":%q%s,"n":1e2}`, in.text, key, with))
+	u.s.sending(u.ref, key, in)
 	cmd := domain.SubmitInput{At: time.Now(), RequestID: key, Payload: in.payload, NewRun: u.ids.New()}
 	for range 1 + u.r.IntN(4)/3 {
 		out, err := u.insist(cmd)
@@ -144,6 +142,16 @@ func (u *user) submit() {
 			u.s.fault("%s: another content under the key %s gave %v", u.ref.Session, key, err)
 		}
 	}
+}
+
+// sending keeps what is about to be sent under a key.
+func (s *simulation) sending(ref domain.SessionRef, key string, in *sentInput) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.inputs[ref] == nil {
+		s.inputs[ref] = map[string]*sentInput{}
+	}
+	s.inputs[ref][key] = in
 }
 
 func (u *user) wants(run string) {
