@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/keel-agent/keel/adapters/postgres"
@@ -17,54 +18,98 @@ import (
 	"github.com/keel-agent/keel/ports"
 )
 
-// failing makes every write to table fail with the SQLSTATE as many times as asked, then succeed.
-func failing(t *testing.T, u, table, code string, times int) {
+// failing makes every write to table fail with the SQLSTATE as many times as asked, then succeed: at once, or when its
+// transaction commits. 57P01 ends the connection, as the end of the server does. It returns how often a write was tried.
+func failing(t *testing.T, u, table, code string, times int, atCommit bool) (tried func() int) {
 	t.Helper()
+	fault := fmt.Sprintf("RAISE EXCEPTION 'made to fail' USING ERRCODE = '%s'", code)
+	if code == "57P01" {
+		fault = "PERFORM pg_terminate_backend(pg_backend_pid()); PERFORM pg_sleep(60)"
+	}
+	trigger := "CREATE TRIGGER fail BEFORE INSERT OR UPDATE ON %s FOR EACH ROW EXECUTE FUNCTION fail()"
+	if atCommit {
+		trigger = "CREATE CONSTRAINT TRIGGER fail AFTER INSERT OR UPDATE ON %s DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION fail()"
+	}
 	postgrestest.Exec(t, u,
 		"CREATE SEQUENCE IF NOT EXISTS failures",
 		"SELECT setval('failures', 1, false)",
 		fmt.Sprintf(`CREATE OR REPLACE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS $$
 			BEGIN
-				IF nextval('failures') <= %d THEN RAISE EXCEPTION 'made to fail' USING ERRCODE = '%s'; END IF;
+				IF nextval('failures') <= %d THEN %s; END IF;
 				RETURN NEW;
-			END $$`, times, code),
-		fmt.Sprintf("CREATE OR REPLACE TRIGGER fail BEFORE INSERT OR UPDATE ON %s FOR EACH ROW EXECUTE FUNCTION fail()", table),
+			END $$`, times, fault),
+		"DROP TRIGGER IF EXISTS fail ON "+table,
+		fmt.Sprintf(trigger, table),
 	)
+	return func() (n int) {
+		conn, err := pgx.Connect(t.Context(), u)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = conn.Close(t.Context()) }()
+		if err := conn.QueryRow(t.Context(), "SELECT last_value - CASE WHEN is_called THEN 0 ELSE 1 END FROM failures").Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
 }
 
+// K40: what certainly or perhaps was not applied is given again under the same key and lease, whatever the command. A
+// claim whose fate is unknown is left to the next look.
 func TestPassingFaultsAreRetried(t *testing.T) {
-	for _, code := range []string{"40001", "40P01"} {
-		t.Run(code, func(t *testing.T) {
-			u := migrated(t)
-			l := created(t, open(t, postgres.Config{URL: u, MaxConns: 2}), domain.SessionRef{Tenant: "t", Session: "s"})
-			failing(t, u, "events", code, 3)
-			l.must(l.input("first"))
-			failing(t, u, "runs", code, 2)
-			l.claim("p")
-			failing(t, u, "processes", code, 2)
-			if _, err := l.store.Processes().Renew(t.Context(), "p", time.Minute); err != nil {
-				t.Fatal(err)
-			}
-			l.must(l.answer([]domain.Seq{1}))
-			failing(t, u, "runs", code, 2)
-			if out := l.must(l.settle()); out.Run.Status != domain.StatusDone {
-				t.Fatalf("run %+v", out.Run)
-			}
-			if n := len(l.events()); n != 3 {
-				t.Fatalf("%d events", n)
-			}
-		})
+	for _, code := range []string{"40001", "40P01", "57P01"} {
+		for _, atCommit := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s/at commit %t", code, atCommit), func(t *testing.T) {
+				u := migrated(t)
+				l := created(t, open(t, postgres.Config{URL: u, MaxConns: 2}), domain.SessionRef{Tenant: "t", Session: "s"})
+				const times = 2
+				fails := func(table string, f func()) {
+					t.Helper()
+					tried := failing(t, u, table, code, times, atCommit)
+					f()
+					if n := tried(); n < times {
+						t.Errorf("%d writes to %s failed instead of %d", n, table, times)
+					}
+					postgrestest.Exec(t, u, "DROP TRIGGER fail ON "+table)
+				}
+				writes := func(cmd domain.Command) func() {
+					return func() {
+						t.Helper()
+						if out := l.must(cmd); !out.Created || out.Event == nil {
+							t.Errorf("%T: %+v", cmd, out)
+						}
+					}
+				}
+				fails("events", writes(l.input("first")))
+				fails("runs", func() { l.claim("p") })
+				fails("processes", func() {
+					insist(t, func() error { return second(l.store.Processes().Renew(t.Context(), "p", time.Minute)) })
+				})
+				fails("events", writes(l.answer([]domain.Seq{1}, domaintest.Call{ID: "c", Name: "tool"})))
+				fails("events", writes(l.result("c")))
+				fails("events", writes(l.answer([]domain.Seq{1})))
+				fails("events", writes(l.compaction(4)))
+				fails("runs", func() {
+					if out := l.must(l.settle()); out.Run.Status != domain.StatusDone {
+						t.Errorf("run %+v", out.Run)
+					}
+				})
+				if n := len(l.events()); n != 6 {
+					t.Errorf("%d events", n)
+				}
+			})
+		}
 	}
 }
 
 func TestLastingFaultIsReported(t *testing.T) {
 	u := migrated(t)
 	l := created(t, open(t, postgres.Config{URL: u}), domain.SessionRef{Tenant: "t", Session: "s"})
-	failing(t, u, "events", "23514", 1)
+	failing(t, u, "events", "23514", 1, false)
 	if _, err := l.store.Do(t.Context(), l.ref, l.input("first")); err == nil || errors.Is(err, ports.ErrUnavailable) {
 		t.Fatalf("error %v", err)
 	}
-	failing(t, u, "events", "53100", 1000)
+	failing(t, u, "events", "53100", 1000, false)
 	if _, err := l.store.Do(t.Context(), l.ref, l.input("first")); !errors.Is(err, ports.ErrUnavailable) {
 		t.Fatalf("error %v", err)
 	}

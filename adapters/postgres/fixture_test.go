@@ -1,6 +1,7 @@
 package postgres_test
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -61,6 +62,12 @@ func (l *ledger) claim(process string) {
 		l.t.Fatal(err)
 	}
 	claims, err := l.store.Runs().Claim(l.t.Context(), ports.ClaimRequest{Process: process, Max: 1})
+	for range 50 {
+		if !errors.Is(err, ports.ErrUnavailable) {
+			break
+		}
+		claims, err = l.store.Runs().Claim(l.t.Context(), ports.ClaimRequest{Process: process, Max: 1})
+	}
 	if err != nil || len(claims) != 1 || claims[0].Session.Ref != l.ref {
 		l.t.Fatalf("claims %v, error %v", claims, err)
 	}
@@ -79,6 +86,10 @@ func (l *ledger) answer(inputs []domain.Seq, calls ...domaintest.Call) domain.Ap
 
 func (l *ledger) result(call string) domain.AppendToolResult {
 	return domain.AppendToolResult{At: at, Run: l.run, Token: l.token, Call: call, Payload: domaintest.Result(call, "done")}
+}
+
+func (l *ledger) compaction(kept domain.Seq) domain.AppendCompaction {
+	return domain.AppendCompaction{At: at, Run: l.run, Token: l.token, Payload: domaintest.Compaction("a summary", kept)}
 }
 
 func (l *ledger) settle() domain.Settle {

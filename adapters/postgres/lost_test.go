@@ -48,6 +48,10 @@ func TestLostReply(t *testing.T) {
 			l.must(l.answer([]domain.Seq{1}, domaintest.Call{ID: "c", Name: "tool"}))
 			return l.result("c")
 		}, 1},
+		"compaction": {applyText, func(l *ledger) domain.Command {
+			l.must(l.answer([]domain.Seq{1}))
+			return l.compaction(2)
+		}, 1},
 		"settle": {applyText, func(l *ledger) domain.Command {
 			l.must(l.answer([]domain.Seq{1}))
 			return l.settle()
