@@ -60,7 +60,7 @@ func TestOpenReportsAnUnreachableServer(t *testing.T) {
 // K40: behind a pooler, a mode that cannot work is refused with the setting that helps.
 func TestOpenRefusesAModeThatDoesNotSuitAPooler(t *testing.T) {
 	p, through := newProxy(t, postgrestest.Server(t))
-	p.pooler = true
+	p.Pool()
 	for _, mode := range execModes {
 		_, err := postgres.Open(t.Context(), postgres.Config{URL: postgrestest.With(t, through, "default_query_exec_mode", mode)})
 		if mode == "describe_exec" != errors.Is(err, postgres.ErrPooler) {
@@ -81,7 +81,7 @@ func TestOpenRefusesAPoolerThatRefusesIt(t *testing.T) {
 // K30, K39: a bus behind a pooler says what will be missed and what helps.
 func TestBusWarnsOfAPooler(t *testing.T) {
 	p, through := newProxy(t, postgrestest.Server(t))
-	p.pooler = true
+	p.Pool()
 	for name, u := range map[string]string{"it passes parameters": through, "it refuses them": strictPooler(t)} {
 		core, logs := observer.New(zap.WarnLevel)
 		b, err := postgres.OpenBus(postgres.BusConfig{URL: u, Logger: zap.New(core)})

@@ -197,9 +197,9 @@ func TestLostReplyToAGroup(t *testing.T) {
 		}
 	}
 	told.drain()
-	trap := p.lose(applyText)
+	trap := p.Lose(applyText)
 	crowded(t, u, work...)
-	<-trap.done
+	<-trap.Done
 	for _, l := range ledgers {
 		if n := len(l.events()); n != each {
 			t.Errorf("%d events", n)
@@ -338,7 +338,7 @@ func TestFrozenServer(t *testing.T) {
 			if group {
 				store.GroupAlways()
 			}
-			p.frozen.Store(true)
+			p.Freeze(true)
 			began := time.Now()
 			_, read := store.Events(t.Context(), l.ref, 0, 10)
 			_, listed := store.Sessions().List(t.Context(), ports.SessionQuery{Tenant: "t", Limit: 1})
@@ -349,7 +349,7 @@ func TestFrozenServer(t *testing.T) {
 			for _, err := range []error{read, listed, done} {
 				wantRefusal(t, err, ports.ErrUnavailable)
 			}
-			p.frozen.Store(false)
+			p.Freeze(false)
 			insist(t, func() error { return second(store.Do(t.Context(), l.ref, l.input("third"))) })
 			if n := len(l.events()); n != 2 {
 				t.Errorf("%d events", n)

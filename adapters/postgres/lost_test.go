@@ -70,9 +70,9 @@ func TestLostReply(t *testing.T) {
 			before := len(l.events())
 			told.drain()
 
-			trap := p.lose(c.text)
+			trap := p.Lose(c.text)
 			first := l.must(cmd)
-			<-trap.done
+			<-trap.Done
 			if commits := told.drain(); len(commits) != 1 || commits[0].Wake == (domain.Wake{}) {
 				t.Errorf("told %+v", commits)
 			}
@@ -99,15 +99,15 @@ func TestLostReplyOvertaken(t *testing.T) {
 	p, through := newProxy(t, u)
 	l := claimed(t, open(t, postgres.Config{URL: through}), domain.SessionRef{Tenant: "t", Session: "s"})
 	direct := &ledger{t: t, store: open(t, postgres.Config{URL: u}), ref: l.ref}
-	trap := p.hold(applyText)
+	trap := p.Hold(applyText)
 	overtaken := make(chan struct{})
 	go func() {
 		defer close(overtaken)
-		<-trap.done
+		<-trap.Done
 		if _, err := direct.store.Do(t.Context(), l.ref, direct.input("third")); err != nil {
 			t.Error(err)
 		}
-		close(trap.release)
+		close(trap.Release)
 	}()
 	out := l.must(l.input("second"))
 	<-overtaken
@@ -119,7 +119,7 @@ func TestLostReplyOvertaken(t *testing.T) {
 func TestLostReplyToCreate(t *testing.T) {
 	p, through := newProxy(t, migrated(t))
 	store := open(t, postgres.Config{URL: through})
-	p.lose("INSERT INTO sessions")
+	p.Lose("INSERT INTO sessions")
 	l := created(t, store, domain.SessionRef{Tenant: "t", Session: "s"})
 	if out := l.must(domain.CreateSession{At: at, Request: domaintest.Payload(`{ }`)}); out.Created {
 		t.Errorf("created twice: %+v", out)
@@ -133,12 +133,12 @@ func TestLostReplyToCreate(t *testing.T) {
 func TestLostReplyToRenewAndRegister(t *testing.T) {
 	p, through := newProxy(t, migrated(t))
 	store := open(t, postgres.Config{URL: through})
-	p.lose("INSERT INTO processes")
+	p.Lose("INSERT INTO processes")
 	l := claimed(t, store, domain.SessionRef{Tenant: "t", Session: "s"})
 	l.must(domain.RequestCancel{At: at})
-	trap := p.lose("UPDATE processes SET expires_at")
+	trap := p.Lose("UPDATE processes SET expires_at")
 	cancelled, err := store.Processes().Renew(t.Context(), l.token.Process, time.Minute)
-	<-trap.done
+	<-trap.Done
 	if err != nil || len(cancelled) != 1 || cancelled[0].Run != l.run || cancelled[0].Epoch != l.token.Epoch {
 		t.Fatalf("cancelled %+v, error %v", cancelled, err)
 	}
@@ -153,7 +153,7 @@ func TestLostReplyToClaim(t *testing.T) {
 	if err := store.Processes().Register(t.Context(), "p", "here", time.Minute); err != nil {
 		t.Fatal(err)
 	}
-	p.lose("commit")
+	p.Lose("commit")
 	claims, err := store.Runs().Claim(t.Context(), ports.ClaimRequest{Process: "p", Max: 8})
 	if !errors.Is(err, ports.ErrUnavailable) || len(claims) != 0 {
 		t.Fatalf("claims %v, error %v", claims, err)
@@ -179,11 +179,11 @@ func TestEndedRequestDoesNotUndoACommit(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			if lose {
-				trap := p.hold(applyText)
+				trap := p.Hold(applyText)
 				go func() {
-					<-trap.done
+					<-trap.Done
 					cancel()
-					close(trap.release)
+					close(trap.Release)
 				}()
 			} else {
 				l.store = open(t, postgres.Config{URL: u, Notifier: notifierFunc(func(ports.Commit) { cancel() })})

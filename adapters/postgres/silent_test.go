@@ -21,10 +21,10 @@ func TestSilentProcessKeepsNoLock(t *testing.T) {
 	if err := silent.Processes().Register(t.Context(), "p", "here", time.Minute); err != nil {
 		t.Fatal(err)
 	}
-	trap := p.hold("FOR UPDATE SKIP LOCKED")
-	defer close(trap.release)
+	trap := p.Hold("FOR UPDATE SKIP LOCKED")
+	defer close(trap.Release)
 	go func() { _, _ = silent.Runs().Claim(t.Context(), ports.ClaimRequest{Process: "p", Max: 1}) }()
-	<-trap.done
+	<-trap.Done
 	began := time.Now()
 	l.must(l.input("second"))
 	if took := time.Since(began); took > 8*time.Second {
@@ -37,8 +37,8 @@ func TestHalfOpenConnectionIsReplaced(t *testing.T) {
 	u := migrated(t)
 	p, through := newProxy(t, u)
 	l := created(t, open(t, postgres.Config{URL: through, MaxConns: 1}), domain.SessionRef{Tenant: "t", Session: "s"})
-	trap := p.hold(applyText)
-	defer close(trap.release)
+	trap := p.Hold(applyText)
+	defer close(trap.Release)
 	began := time.Now()
 	if out := l.must(l.input("first")); !out.Created {
 		t.Error("the input is not its own")

@@ -8,29 +8,31 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
+
+	"github.com/keel-agent/keel/adapters/postgres/postgrestest"
 )
 
 // resumeLimit is how long after the end of a fault of the database every session takes inputs again.
 const resumeLimit = 10 * time.Second
 
 // spoils are the faults between a server and its database, by name. Each ends when it returns.
-var spoils = map[string]func(t *testing.T, f *faulty, store string){
-	"cut": func(_ *testing.T, f *faulty, _ string) { repeat(10, 200*time.Millisecond, f.cut) },
-	"slow": func(_ *testing.T, f *faulty, _ string) {
-		f.delay.Store(int64(300 * time.Millisecond))
+var spoils = map[string]func(t *testing.T, f *postgrestest.Proxy, store string){
+	"cut": func(_ *testing.T, f *postgrestest.Proxy, _ string) { repeat(10, 200*time.Millisecond, f.Cut) },
+	"slow": func(_ *testing.T, f *postgrestest.Proxy, _ string) {
+		f.Slow(300 * time.Millisecond)
 		time.Sleep(3 * time.Second)
 	},
-	"half open": func(_ *testing.T, f *faulty, _ string) {
-		f.hold()
-		f.lose()
+	"half open": func(_ *testing.T, f *postgrestest.Proxy, _ string) {
+		f.Shut()
+		f.Forget()
 		time.Sleep(5 * time.Second)
 	},
-	"forgotten": func(_ *testing.T, f *faulty, _ string) { f.lose() },
-	"narrow": func(_ *testing.T, f *faulty, _ string) {
-		f.rate.Store(20_000)
+	"forgotten": func(_ *testing.T, f *postgrestest.Proxy, _ string) { f.Forget() },
+	"narrow": func(_ *testing.T, f *postgrestest.Proxy, _ string) {
+		f.Narrow(20_000)
 		time.Sleep(3 * time.Second)
 	},
-	"terminated": func(t *testing.T, _ *faulty, store string) {
+	"terminated": func(t *testing.T, _ *postgrestest.Proxy, store string) {
 		conn, err := pgx.Connect(t.Context(), store)
 		require.NoError(t, err)
 		defer func() { _ = conn.Close(context.WithoutCancel(t.Context())) }()
@@ -60,11 +62,11 @@ func TestFaultsOfTheDatabasesConnections(t *testing.T) {
 			t.Run(fmt.Sprintf("%s/%d", name, conns), func(t *testing.T) {
 				t.Parallel()
 				store := newStore(t, "postgres")
-				proxy, through := newFaulty(t, store)
+				proxy, through := postgrestest.NewProxy(t, store)
 				p := serve(t, through, nil, "--provider", "fake", "--max-conns", fmt.Sprint(conns), "--lease-ttl", "3s", "--heartbeat", "500ms", "--log-level", "warn")
 				l := startLoad(t, p)
 				spoil(t, proxy, store)
-				proxy.heal()
+				proxy.Heal()
 				took := l.recovered(time.Now())
 				t.Logf("writes resumed %s after the fault", took)
 				require.Less(t, took, resumeLimit)

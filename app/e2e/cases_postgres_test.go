@@ -1,11 +1,9 @@
 package e2e
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -16,102 +14,34 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
+
+	"github.com/keel-agent/keel/adapters/postgres/postgrestest"
 )
-
-// lossy passes a Postgres connection on and, for every second message with one of the needles, waits for the server's
-// reply, drops it and closes the connection: what was sent went through, and nobody hears of it.
-type lossy struct {
-	listener net.Listener
-	server   string
-	needles  [][]byte
-	seen     atomic.Int64
-	lost     atomic.Int64
-}
-
-func newLossy(t *testing.T, store string, needles ...string) (*lossy, string) {
-	t.Helper()
-	u, err := url.Parse(store)
-	require.NoError(t, err)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = l.Close() })
-	p := &lossy{listener: l, server: u.Host}
-	for _, n := range needles {
-		p.needles = append(p.needles, []byte(n))
-	}
-	go p.accept()
-	u.Host = l.Addr().String()
-	q := u.Query()
-	q.Set("default_query_exec_mode", "exec") // the text of a statement goes with each execution
-	u.RawQuery = q.Encode()
-	return p, u.String()
-}
-
-func (p *lossy) accept() {
-	for {
-		client, err := p.listener.Accept()
-		if err != nil {
-			return
-		}
-		go p.pass(client)
-	}
-}
-
-func (p *lossy) pass(client net.Conn) {
-	defer func() { _ = client.Close() }()
-	server, err := net.Dial("tcp", p.server)
-	if err != nil {
-		return
-	}
-	defer func() { _ = server.Close() }()
-	var deaf atomic.Bool
-	go func() {
-		defer func() { _ = client.Close() }()
-		b := make([]byte, 1<<16)
-		for {
-			n, err := server.Read(b)
-			if err != nil || deaf.Load() {
-				return
-			}
-			if _, err := client.Write(b[:n]); err != nil {
-				return
-			}
-		}
-	}()
-	b := make([]byte, 1<<20)
-	for {
-		n, err := client.Read(b)
-		if err != nil {
-			return
-		}
-		for _, needle := range p.needles {
-			if bytes.Contains(b[:n], needle) && p.seen.Add(1)%2 == 0 {
-				p.lost.Add(1)
-				deaf.Store(true)
-			}
-		}
-		if _, err := server.Write(b[:n]); err != nil {
-			return
-		}
-	}
-}
 
 // K17: every second commit of a whole server goes through without a reply, and nothing doubles.
 func TestK17LostCommitReplies(t *testing.T) {
 	t.Parallel()
-	proxy, through := newLossy(t, newStore(t, "postgres"), "UPDATE sessions AS s SET", "UPDATE processes SET expires_at")
+	proxy, through := postgrestest.NewProxy(t, newStore(t, "postgres"))
+	through = postgrestest.With(t, through, "default_query_exec_mode", "exec")
+	lost := proxy.LoseEverySecond("UPDATE sessions AS s SET", "UPDATE processes SET expires_at")
 	p := serve(t, through, nil, "--provider", "fake", "--heartbeat", "200ms", "--lease-ttl", "3s")
 	p.create(`{"id":"s1","tools":["calculator"]}`)
 	for i := range 3 {
+		before := len(p.events("s1"))
 		p.input("s1", fmt.Sprintf(`{"text":"go","requestId":"r%d","selection":{"script":[{"toolCalls":[
 			{"name":"calculator","arguments":{"expression":"1"}},{"name":"calculator","arguments":{"expression":"2"}}]},{"text":"done"}]}}`, i))
 		events := p.rested("s1")
 		story(t, events)
 		want := []string{"user.message", "assistant.message", "tool.result", "tool.result", "assistant.message", "run.finished"}
-		require.Equal(t, want, kinds(events[i*len(want):]))
+		require.Equal(t, want, kinds(events[before:]))
 		require.Equal(t, "done", p.newest("s1")["status"])
+		require.Equal(t, http.StatusAccepted, p.call("POST", "/v1/sessions/s1/compact", "").status)
+		compacted := kinds(p.rested("s1"))[len(events):]
+		if i > 0 { // a first turn has nothing before it
+			require.Equal(t, []string{"compaction", "run.finished"}, compacted)
+		}
 	}
-	require.Greater(t, proxy.lost.Load(), int64(6), "replies were lost")
+	require.Greater(t, lost(), 6, "replies were lost")
 	p.stop()
 }
 

@@ -10,6 +10,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
+
+	"github.com/keel-agent/keel/adapters/postgres/postgrestest"
 )
 
 // safetyPoll is how often a process looks for commits that no wake-up told of; leeway is what a busy machine adds.
@@ -79,7 +81,7 @@ func TestK39DatabaseRestarts(t *testing.T) {
 // deaf cuts a process's wake-up connections and keeps it from new ones; hears lets it have them again.
 type deaf struct {
 	t     *testing.T
-	proxy *faulty
+	proxy *postgrestest.Proxy
 	store string
 }
 
@@ -88,7 +90,7 @@ const busName = "bus-of-the-worker"
 // newDeaf returns the flags of a server whose wake-ups can be cut.
 func newDeaf(t *testing.T, store string) (d *deaf, flags []string) {
 	t.Helper()
-	proxy, through := newFaulty(t, store)
+	proxy, through := postgrestest.NewProxy(t, store)
 	u, err := url.Parse(through)
 	require.NoError(t, err)
 	q := u.Query()
@@ -100,7 +102,7 @@ func newDeaf(t *testing.T, store string) (d *deaf, flags []string) {
 // goes terminates the backends of the connections and returns two seconds later.
 func (d *deaf) goes() {
 	d.t.Helper()
-	d.proxy.hold()
+	d.proxy.Shut()
 	conn, err := pgx.Connect(d.t.Context(), d.store)
 	require.NoError(d.t, err)
 	defer func() { _ = conn.Close(context.WithoutCancel(d.t.Context())) }()
@@ -117,9 +119,7 @@ func (d *deaf) goes() {
 func (d *deaf) still() {
 	d.t.Helper()
 	require.Eventually(d.t, func() bool {
-		d.proxy.mu.Lock()
-		defer d.proxy.mu.Unlock()
-		return len(d.proxy.links) == 0
+		return d.proxy.Links() == 0
 	}, time.Second, time.Millisecond, "the process is connected")
 }
 
@@ -157,7 +157,7 @@ func TestK30InputWhileTheListenerIsAway(t *testing.T) {
 	took := reaches(t, edge, "s1", frames)
 	require.Less(t, took, safetyPoll+leeway)
 	d.still()
-	d.proxy.heal()
+	d.proxy.Heal()
 	wakesAcross(t, edge, p, "s2")
 	wakesAcross(t, p, edge, "s3")
 	p.stop()
