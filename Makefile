@@ -19,6 +19,9 @@ FUZZTIME  ?= 20s
 SEED  ?= 1
 SEEDS ?= 100000
 
+# make order
+EVENTS ?= 10000
+
 # make bench: -short, -only NAME,… (go run ./bench -h)
 BENCHFLAGS ?=
 
@@ -112,6 +115,10 @@ mutants: ## plant known bugs one at a time (mutants/bugs); each must make its te
 .PHONY: simulate
 simulate: ## play SEEDS (100000) lives of several processes from SEED (1) on, in fake time
 	@go test -count=1 -timeout 0 -run '^TestSimulation$$' ./app/runner -seed=$(SEED) -seeds=$(SEEDS)
+
+.PHONY: order
+order: ## case K38 at its full size: EVENTS (10000) events, on every store, read by twenty that reconnect at random
+	@$(WITH_POSTGRES) go test -count=1 -timeout 0 -run '^TestK38ReadersMissNothing$$' ./app/e2e -order-events=$(EVENTS)
 
 .PHONY: bench
 bench: ## measure beside limits and peers, with a throw-away Postgres, into docs/BENCHMARKS.md; BENCHFLAGS=-short is quick

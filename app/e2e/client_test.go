@@ -92,15 +92,17 @@ type event struct {
 
 func (p *process) events(session string) []event {
 	p.t.Helper()
-	a := p.call("GET", "/v1/sessions/"+session+"/events?after=0&limit=1000", "")
-	require.Equal(p.t, http.StatusOK, a.status, a.body)
-	var page struct {
-		Events  []event `json:"events"`
-		HasMore bool    `json:"hasMore"`
+	var all []event
+	for {
+		var page struct {
+			Events  []event `json:"events"`
+			HasMore bool    `json:"hasMore"`
+		}
+		p.call("GET", fmt.Sprintf("/v1/sessions/%s/events?after=%d&limit=1000", session, len(all)), "").into(p.t, &page)
+		if all = append(all, page.Events...); !page.HasMore {
+			return all
+		}
 	}
-	require.NoError(p.t, json.Unmarshal([]byte(a.body), &page))
-	require.False(p.t, page.HasMore)
-	return page.Events
 }
 
 // until waits until the session has an event that pred accepts, and returns the ledger.
@@ -151,7 +153,11 @@ func (p *process) stream(ctx context.Context, session, query string) <-chan sse.
 			if err != nil {
 				return
 			}
-			frames <- e
+			select {
+			case frames <- e:
+			case <-ctx.Done():
+				return
+			}
 		}
 	}()
 	return frames

@@ -61,7 +61,7 @@ func TestK26WhatToolsPrint(t *testing.T) {
 		"E controls":    {"\x01\x1f\x7f\ufffe\u2028", "\x01\x1f\x7f\ufffe\u2028", "\x01\x1f\x7f\ufffe\u2028"},
 		"family":        {"👩‍👩‍👧 é", "👩‍👩‍👧 é", "👩‍👩‍👧 é"},
 		"no text":       {"\xc3(\xff\xfe", "\ufffd(\ufffd\ufffd", "\ufffd(\ufffd\ufffd"},
-		"half an emoji": {"ok \xf0\x9f\x8e", "ok \ufffd\ufffd\ufffd", "ok \ufffd\ufffd\ufffd"}, // one for each byte,
+		"half an emoji": {"ok \xf0\x9f\x8e", "ok \ufffd\ufffd\ufffd", "ok \ufffd\ufffd\ufffd"}, // one for each byte
 	} {
 		t.Run(name, func(t *testing.T) {
 			play(t, func(w *world) {
