@@ -48,7 +48,8 @@ func TestExpand(t *testing.T) {
 	for in, want := range map[string]string{
 		"a ${MISSING}": "MISSING is not set", "${}": "want ${NAME}", "${KEY": "want ${NAME}", "${KEY:-x}": "want ${NAME}", "${1}": "want ${NAME}",
 	} {
-		_, err := declared.Expand(in, lookup)
+		got, err := declared.Expand(in, lookup)
+		require.Empty(t, got, in)
 		require.ErrorContains(t, err, want, in)
 		require.NotContains(t, err.Error(), "s3cret")
 	}

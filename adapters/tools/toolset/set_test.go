@@ -63,6 +63,7 @@ func TestCall(t *testing.T) {
 	require.True(t, got.Args.Flag("y"))
 	require.Equal(t, int64(9007199254740993), got.Args.Integer("n"))
 	require.Zero(t, got.Args.Integer("none"))
+	require.Equal(t, int64(1000), toolset.Arguments{"n": 1e3}.Integer("n"), "a whole number, spelled otherwise")
 	require.Equal(t, "a", set.Specs()[0].Name, "sorted by name")
 }
 
@@ -89,5 +90,44 @@ func TestSchema(t *testing.T) {
 func TestBrokenSchema(t *testing.T) {
 	require.PanicsWithValue(t, "toolset: the schema of a: unexpected end of JSON input", func() {
 		toolset.New(toolset.Tool{Spec: ports.ToolSpec{Name: "a", Schema: `{`}})
+	})
+}
+
+// What is no call of a tool of the set, or comes too late, runs nothing.
+func TestWhatRunsNothing(t *testing.T) {
+	set := toolset.New(toolset.Tool{Spec: ports.ToolSpec{Name: "a", Schema: anyObject}, Run: func(context.Context, toolset.Call) (string, error) {
+		t.Error("it ran")
+		return "", nil
+	}})
+	for _, c := range []struct{ name, arguments, says string }{
+		{"b", `{}`, `there is no tool named "b"`},
+		{"a", `[1]`, "bad arguments: "},
+		{"a", `{"n":1,"n":2}`, "bad arguments: "},
+		{"a", `{"n":1} {}`, "bad arguments: "},
+		{"a", `{"n":{"l":[1e400]}}`, "the number 1e400 is out of range"},
+	} {
+		out, err := set.Execute(t.Context(), ports.ToolInvocation{Name: c.name, Arguments: c.arguments})
+		require.NoError(t, err)
+		require.True(t, out.IsError)
+		require.Contains(t, out.Content[0].Text, c.says)
+	}
+	ended, end := context.WithCancelCause(t.Context())
+	cause := errors.New("the attempt must stop")
+	end(cause)
+	_, err := set.Execute(ended, ports.ToolInvocation{Name: "a", Arguments: `{}`})
+	require.ErrorIs(t, err, cause)
+}
+
+// A tool that is done when its time is over has not failed.
+func TestDoneAtTheTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		set := toolset.New(toolset.Tool{Spec: ports.ToolSpec{Name: "a", Schema: anyObject}, Timeout: time.Minute, Run: func(context.Context, toolset.Call) (string, error) {
+			time.Sleep(2 * time.Minute)
+			return "done", nil
+		}})
+		out, err := set.Execute(t.Context(), ports.ToolInvocation{Name: "a", Arguments: `{}`})
+		require.NoError(t, err)
+		require.False(t, out.IsError)
+		require.Equal(t, "done", out.Content[0].Text)
 	})
 }
