@@ -39,6 +39,24 @@ func TestRead(t *testing.T) {
 	require.Contains(t, got, "go on with offset")
 }
 
+// A refusal says what is wrong with the path that the model gave, and nothing of the server's own.
+func TestWhyPathsAreRefused(t *testing.T) {
+	r := newRig(t, workspace.Config{})
+	r.put("f", "")
+	require.NoError(t, os.Symlink("..", filepath.Join(r.dir, "up")))
+	for _, c := range [][2]string{
+		{`a\u0000`, "has a NUL character"}, {"/etc/passwd", "is absolute: paths are relative to the workspace"},
+		{"../x", `the path "../x" leads out of the workspace`}, {"up/x", `the path "up/x" leads out of the workspace`},
+		{"f/x", `"f/x": not a directory`}, {"none", `there is no "none" in the workspace`},
+	} {
+		text, isError := r.run("read", `{"path":"`+c[0]+`"}`)
+		require.True(t, isError)
+		require.Contains(t, text, c[1])
+		require.NotContains(t, text, r.dir)
+		require.NotContains(t, text, "openat")
+	}
+}
+
 func TestWrite(t *testing.T) {
 	r := newRig(t, workspace.Config{})
 	r.good("write", `{"path":"a/b/c.txt","content":"héllo\n"}`, "wrote 7 bytes to a/b/c.txt")
@@ -52,12 +70,21 @@ func TestWrite(t *testing.T) {
 	require.NoError(t, os.Symlink("a/b/c.txt", filepath.Join(r.dir, "link")))
 	r.good("write", `{"path":"link","content":"through"}`, "wrote 7 bytes to link")
 	require.Equal(t, "through", r.content("a/b/c.txt"))
+	last := "link"
+	for i := range 7 {
+		next := fmt.Sprint("link", i+2)
+		require.NoError(t, os.Symlink(last, filepath.Join(r.dir, next)))
+		last = next
+	}
+	r.good("write", `{"path":"link7","content":"far"}`, "wrote 3 bytes to link7")
+	require.Equal(t, "far", r.content("a/b/c.txt"))
+	r.bad("write", `{"path":"link8","content":""}`, "too many symbolic links")
 	r.bad("write", `{"path":"a","content":""}`, "is a directory")
 	r.bad("write", `{"path":"a/b/c.txt/d","content":""}`, "not a directory")
 	r.bad("write", `{"path":"`+strings.Repeat("n", 300)+`","content":""}`, "name too long")
 	entries, err := os.ReadDir(r.dir)
 	require.NoError(t, err)
-	require.Len(t, entries, 3, "nothing else is left")
+	require.Len(t, entries, 10, "nothing else is left")
 }
 
 func TestEdit(t *testing.T) {
@@ -83,6 +110,8 @@ func TestLs(t *testing.T) {
 	r.good("ls", `{"path":""}`, "a.txt (5 bytes)\nb/\nc -> a.txt\n")
 	r.good("ls", `{"path":"b"}`, "x (0 bytes)\n")
 	r.bad("ls", `{"path":"a.txt"}`, "no directory")
+	r.put("odd/two\nlines", "")
+	r.good("ls", `{"path":"odd"}`, "\"two\\nlines\" (0 bytes)\n")
 	for i := range 1001 {
 		r.put(fmt.Sprintf("many/%04d", i), "")
 	}
