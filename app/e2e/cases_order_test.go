@@ -18,7 +18,7 @@ import (
 
 var orderEvents = flag.Int("order-events", 400, "TestK38ReadersMissNothing: how many events the ledger gets at least; the case says 10000")
 
-// Handed case K38, the load: writers, an owner that answers them, commits that are rolled back, and readers that reconnect
+// K38, the load: writers, an owner that answers them, commits that are rolled back, and readers that reconnect
 // at random.
 func TestK38ReadersMissNothing(t *testing.T) {
 	onEachStore(t, func(t *testing.T, store string) {

@@ -117,7 +117,7 @@ func presentsAll(t *testing.T, events []event) {
 	require.Empty(t, open, "inputs are unanswered")
 }
 
-// Handed case K40, 2: the schema grows under a server with open streams and a live lease; it goes on and drains.
+// K40, 2: the schema grows under a server with open streams and a live lease; it goes on and drains.
 func TestK40SchemaGrowsUnderneath(t *testing.T) {
 	t.Parallel()
 	store := newStore(t, "postgres")

@@ -19,7 +19,7 @@ import (
 // the limit of 15 s, and what the kernel's own timers make of it.
 const giveUp = 25 * time.Second
 
-// Handed case K19, 3: a client whose host vanishes without a word is given up. The filter on its socket drops all that
+// K19, 3: a client whose host vanishes without a word is given up. The filter on its socket drops all that
 // arrives before TCP sees it, so that nothing is acknowledged, nothing reset and no end told.
 func TestK19VanishedClientIsGivenUp(t *testing.T) {
 	t.Parallel()
