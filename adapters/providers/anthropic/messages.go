@@ -37,9 +37,6 @@ type source struct {
 	Data      string `json:"data"`
 }
 
-// goOn stands at the end of a request that would end with an answer.
-const goOn = "(continue)"
-
 // messages returns list as this wire wants it: user and assistant by turns, beginning and ending with the user; the
 // results of an answer's calls at the head of the user message behind it; no blank text; thinking only to its maker.
 func messages(list []domain.Message, to maker) []message {
@@ -56,7 +53,7 @@ func messages(list []domain.Message, to maker) []message {
 	}
 	b.flush()
 	if len(b.out) == 0 || b.out[len(b.out)-1].Role != "user" {
-		b.say(goOn)
+		b.say(wire.GoOn)
 	}
 	return b.out
 }

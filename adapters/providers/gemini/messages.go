@@ -50,9 +50,6 @@ type dataPart struct {
 // imageTypes are the types of images that the wire takes.
 var imageTypes = []string{"image/png", "image/jpeg", "image/webp", "image/heic", "image/heif"}
 
-// goOn stands at the end of a request that would end with an answer.
-const goOn = "(continue)"
-
 // contents returns list as this wire wants it: user and model by turns, beginning and ending with the user; the results
 // of an answer's calls, in call order, at the head of the user turn behind it; no blank text but a signed one.
 func contents(list []domain.Message, to maker) []turn {
@@ -69,7 +66,7 @@ func contents(list []domain.Message, to maker) []turn {
 	}
 	b.flush()
 	if len(b.out) == 0 || b.out[len(b.out)-1].Role != "user" {
-		b.say(goOn)
+		b.say(wire.GoOn)
 	}
 	return b.out
 }

@@ -37,7 +37,8 @@ type imageURL struct {
 }
 
 // messages returns the messages of req as this wire wants them: no blank text, no thinking (the wire has no place for
-// it), each result after its call, images of results in a user message behind them, neighbouring user messages as one.
+// it), each result after its call, images of results in a user message behind them; user and assistant by turns, the user
+// first, and last but for a tool.
 func messages(req ports.ModelRequest) []message {
 	var b builder
 	if s := wire.Clean(req.System); strings.TrimSpace(s) != "" {
@@ -54,12 +55,28 @@ func messages(req ports.ModelRequest) []message {
 		}
 	}
 	b.flush()
+	if b.last() == nil || b.last().Role == "assistant" {
+		b.say(wire.GoOn)
+	}
 	return b.out
 }
 
 type builder struct {
 	out     []message
 	pending []contentPart // of the user message that comes next
+}
+
+// last returns the message written last, nil when nobody has spoken yet.
+func (b *builder) last() *message {
+	if n := len(b.out); n > 0 && b.out[n-1].Role != "system" {
+		return &b.out[n-1]
+	}
+	return nil
+}
+
+// say writes a user message of the server's own.
+func (b *builder) say(s string) {
+	b.out = append(b.out, message{Role: "user", Content: wire.Quoted(s)})
 }
 
 // flush writes the user message that was put together.
@@ -79,23 +96,42 @@ func (b *builder) user(m domain.Message) {
 }
 
 func (b *builder) assistant(m domain.Message) {
-	out := message{Role: "assistant", Content: wire.Raw("null")}
 	var text strings.Builder
+	var calls []toolCall
 	for _, block := range m.Content {
 		switch block.Type {
 		case domain.TextBlock:
 			text.WriteString(wire.Clean(block.Text))
 		case domain.CallBlock:
-			out.ToolCalls = append(out.ToolCalls, callMessage(block))
+			calls = append(calls, callMessage(block))
 		}
 	}
-	if s := text.String(); strings.TrimSpace(s) != "" {
-		out.Content = wire.Quoted(s)
-	} else if len(out.ToolCalls) == 0 {
+	said := text.String()
+	if strings.TrimSpace(said) == "" {
+		said = ""
+	}
+	if said == "" && len(calls) == 0 {
 		return
 	}
 	b.flush()
-	b.out = append(b.out, out)
+	b.answer(said, calls)
+}
+
+// answer writes what an assistant said and called, into the message before it where that is an answer as well.
+func (b *builder) answer(said string, calls []toolCall) {
+	if b.last() == nil {
+		b.say(wire.EmptyInput)
+	}
+	if b.last().Role != "assistant" {
+		b.out = append(b.out, message{Role: "assistant", Content: wire.Raw("null")})
+	} else if before := wire.String(b.last().Content); before != "" && said != "" {
+		said = before + "\n\n" + said
+	}
+	last := b.last()
+	last.ToolCalls = append(last.ToolCalls, calls...)
+	if said != "" {
+		last.Content = wire.Quoted(said)
+	}
 }
 
 func callMessage(block domain.Block) toolCall {
@@ -131,11 +167,19 @@ func visible(blocks []domain.Block) []contentPart {
 		case b.Type == domain.TextBlock && strings.TrimSpace(b.Text) != "":
 			parts = append(parts, textPart(wire.Clean(b.Text)))
 		case b.Type == domain.ImageBlock && b.Data != "":
-			url := "data:" + wire.Clean(b.MimeType) + ";base64," + wire.Clean(b.Data)
-			parts = append(parts, contentPart{Type: "image_url", ImageURL: &imageURL{url}})
+			parts = append(parts, image(b))
 		}
 	}
 	return parts
+}
+
+// image returns an image, or the text in its place.
+func image(b domain.Block) contentPart {
+	kind, instead := wire.ImageType(b)
+	if instead != "" {
+		return textPart(instead)
+	}
+	return contentPart{Type: "image_url", ImageURL: &imageURL{"data:" + kind + ";base64," + b.Data}}
 }
 
 func textPart(s string) contentPart { return contentPart{Type: "text", Text: s} }

@@ -35,8 +35,6 @@ type toolFunction struct {
 	Parameters  wire.Raw `json:"parameters"`
 }
 
-const noParameters = `{"type":"object","properties":{}}`
-
 // build returns the request for req, shaped by what the backend is known to refuse.
 func (p *Provider) build(req ports.ModelRequest) *request {
 	r := &request{
@@ -52,10 +50,7 @@ func (p *Provider) build(req ports.ModelRequest) *request {
 		r.StreamOptions = &streamOptions{IncludeUsage: true}
 	}
 	for _, spec := range req.Tools {
-		f := toolFunction{Name: wire.ToolName(spec.Name, maxName), Description: wire.Clean(spec.Description), Parameters: wire.Raw(wire.CleanJSON(spec.Schema))}
-		if len(f.Parameters) == 0 {
-			f.Parameters = wire.Raw(noParameters)
-		}
+		f := toolFunction{Name: wire.ToolName(spec.Name, maxName), Description: wire.Clean(spec.Description), Parameters: wire.InputSchema(spec.Schema)}
 		r.Tools = append(r.Tools, tool{Type: "function", Function: f})
 	}
 	return r

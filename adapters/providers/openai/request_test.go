@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/keel-agent/keel/adapters/providers/openai/openaitest"
 	"github.com/keel-agent/keel/adapters/providers/wire"
 	"github.com/keel-agent/keel/domain"
 	"github.com/keel-agent/keel/ports"
@@ -20,7 +21,7 @@ func requestOf(t *testing.T, req ports.ModelRequest) string {
 	again, err := p.build(req).encode()
 	require.NoError(t, err)
 	require.Equal(t, string(body), string(again), "equal requests have equal bytes")
-	require.True(t, json.Valid(body))
+	require.NoError(t, openaitest.Check(body), "%s", body)
 	return string(body)
 }
 
@@ -40,8 +41,8 @@ func kernelCall(id, args, raw string) domain.Block {
 	return domain.Block{Type: domain.CallBlock, ID: id, ProviderID: "call_0", Name: "f", Arguments: args, RawArguments: raw}
 }
 
-func image(data string) domain.Block {
-	return domain.Block{Type: domain.ImageBlock, MimeType: "image/png", Data: data}
+func pixels(kind, data string) domain.Block {
+	return domain.Block{Type: domain.ImageBlock, MimeType: kind, Data: data}
 }
 
 // wireMessages returns the messages of the request for messages, each as its JSON.
@@ -69,8 +70,8 @@ func TestRequest(t *testing.T) {
 		`{"type":"function","function":{"name":"g","parameters":{"type":"object","properties":{}}}}],`+
 		`"temperature":0,"max_tokens":9,"reasoning_effort":"low","stream":true,"stream_options":{"include_usage":true}}`, got)
 
-	require.Equal(t, `{"model":"m","messages":[],"stream":true,"stream_options":{"include_usage":true}}`,
-		strings.Replace(requestOf(t, ports.ModelRequest{Model: "m", System: " \n"}), "null", "[]", 1))
+	require.Equal(t, `{"model":"m","messages":[{"role":"user","content":"(continue)"}],"stream":true,"stream_options":{"include_usage":true}}`,
+		requestOf(t, ports.ModelRequest{Model: "m", System: " \n"}))
 }
 
 func TestMessages(t *testing.T) {
@@ -81,10 +82,11 @@ func TestMessages(t *testing.T) {
 		`{"role":"tool","content":"a\nb","tool_call_id":"k1"}`,
 		`{"role":"tool","content":"not JSON","tool_call_id":"k2"}`,
 		`{"role":"assistant","content":"Done."}`,
+		`{"role":"user","content":"thanks"}`,
 	}, wireMessages(t,
 		userOf(text("look")),
 		assistantOf(thinks("hm"), text("I read."), kernelCall("k1", `{"n":9007199254740993}`, ""), kernelCall("k2", "", `{"a":`), domain.Block{Type: "hologram"}),
-		resultOf("k1", text("a"), text("b")), resultOf("k2", text("not JSON")), assistantOf(text("Done.")),
+		resultOf("k1", text("a"), text("b")), resultOf("k2", text("not JSON")), assistantOf(text("Done.")), userOf(text("thanks")),
 	), "the kernel's ids are the wire's, thinking and unknown blocks stay away")
 }
 
@@ -101,9 +103,24 @@ func TestBlankMessages(t *testing.T) {
 	))
 }
 
-func TestOrderIsKept(t *testing.T) {
-	require.Equal(t, []string{`{"role":"user","content":"a"}`, `{"role":"tool","content":"r","tool_call_id":"k1"}`},
-		wireMessages(t, userOf(text("a")), resultOf("k1", text("r"))))
+// TestTurns: the user has the first and the last word, and nobody speaks twice.
+func TestTurns(t *testing.T) {
+	require.Equal(t, []string{
+		`{"role":"user","content":"(empty message)"}`,
+		`{"role":"assistant","content":"a\n\nb","tool_calls":[{"id":"k1","type":"function","function":{"name":"f","arguments":"{}"}}]}`,
+		`{"role":"tool","content":"r","tool_call_id":"k1"}`,
+		`{"role":"assistant","content":"c"}`,
+		`{"role":"user","content":"(continue)"}`,
+	}, wireMessages(t, assistantOf(text("a")), assistantOf(text("b"), kernelCall("k1", "{}", "")), resultOf("k1", text("r")), assistantOf(text("c"))))
+}
+
+// TestSchemas: a schema that says nothing is one of an object.
+func TestSchemas(t *testing.T) {
+	for schema, want := range map[string]string{
+		`{}`: `{"type":"object","properties":{}}`, `{"properties":{"a":{}}}`: `{"type":"object","properties":{"a":{}}}`, `[]`: `{"type":"object","properties":{}}`,
+	} {
+		require.Contains(t, requestOf(t, ports.ModelRequest{Model: "m", Tools: []ports.ToolSpec{{Name: "f", Schema: schema}}}), `"parameters":`+want)
+	}
 }
 
 func TestImages(t *testing.T) {
@@ -114,9 +131,12 @@ func TestImages(t *testing.T) {
 		`{"role":"tool","content":"two","tool_call_id":"k2"}`,
 		`{"role":"user","content":[{"type":"text","text":"Image from a result of f:"},{"type":"image_url","image_url":{"url":"data:image/png;base64,BBBB"}},{"type":"text","text":"and now"}]}`,
 	}, wireMessages(t,
-		userOf(text("see"), image("AAAA")), assistantOf(kernelCall("k1", "{}", ""), kernelCall("k2", "{}", "")),
-		resultOf("k1", image("BBBB")), resultOf("k2", text("two")), userOf(text("and now")),
+		userOf(text("see"), pixels("image/png", "AAAA")), assistantOf(kernelCall("k1", "{}", ""), kernelCall("k2", "{}", "")),
+		resultOf("k1", pixels("image/PNG", "BBBB")), resultOf("k2", text("two")), userOf(text("and now")),
 	))
+	require.Equal(t, []string{
+		`{"role":"user","content":"(an image of the type image/bmp, which cannot be shown)\n\n(an image whose data is damaged)\n\n(an image whose data is damaged)"}`,
+	}, wireMessages(t, userOf(pixels("image/bmp", "AAAA"), pixels("image/png", "A\x00"), pixels("image/png", "\n"))), "one that the backend refuses would be refused for ever")
 }
 
 // TestCleanRequests: K26, and bytes that are no text at all.

@@ -31,7 +31,7 @@ func ImageType(b domain.Block) (mimeType, instead string) {
 	if !slices.Contains(imageTypes, mimeType) {
 		return "", "(an image of the type " + Clean(b.MimeType) + ", which cannot be shown)"
 	}
-	if _, err := base64.StdEncoding.DecodeString(b.Data); err != nil {
+	if data, err := base64.StdEncoding.DecodeString(b.Data); err != nil || len(data) == 0 {
 		return "", "(an image whose data is damaged)"
 	}
 	return mimeType, ""

@@ -9,10 +9,12 @@ import (
 	"github.com/keel-agent/keel/ports"
 )
 
-// What stands in place of nothing: backends refuse empty messages, and a result may not be left out.
+// What stands in place of nothing: backends refuse empty messages, a result may not be left out, and most want the user to
+// have the last word.
 const (
 	EmptyInput  = "(empty message)"
 	EmptyOutput = "(no output)"
+	GoOn        = "(continue)"
 )
 
 // CallID returns id as backends take it: letters, digits, _ and -, at most limit of them (at least 37). A call and its

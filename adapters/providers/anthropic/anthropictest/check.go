@@ -1,15 +1,14 @@
 package anthropictest
 
 import (
-	"bytes"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"regexp"
 	"slices"
 	"strings"
-	"unicode/utf8"
+
+	"github.com/keel-agent/keel/adapters/providers/wire/wiretest"
 )
 
 // The request as a strict backend reads it: members that it does not know are refused.
@@ -65,7 +64,7 @@ type (
 func (c content) thinks() bool { return c.Type == "thinking" || c.Type == "redacted_thinking" }
 
 var (
-	callID   = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
+	callID   = wiretest.PlainName
 	toolName = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,128}$`)
 )
 
@@ -75,14 +74,9 @@ var (
 // message, in call order; thinking is unchanged, signed by the model that is asked, and never the end of a message; what
 // is asked of the model fits together.
 func Check(raw []byte) error {
-	if !utf8.Valid(raw) {
-		return errors.New("the request body is not valid UTF-8")
-	}
 	var b body
-	d := json.NewDecoder(bytes.NewReader(raw))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&b); err != nil {
-		return fmt.Errorf("the request body is not valid: %w", err)
+	if err := wiretest.ReadStrict(raw, &b); err != nil {
+		return err
 	}
 	return errors.Join(b.checkOptions(), b.checkTools(), checkBlocks("system", b.System, "text"), b.checkCache(), b.checkMessages())
 }
@@ -116,11 +110,10 @@ func (b body) checkOptions() error {
 func (b body) checkTools() error {
 	seen := map[string]bool{}
 	for i, t := range b.Tools {
-		var schema struct{ Type string }
 		if !toolName.MatchString(t.Name) || seen[t.Name] {
 			return fmt.Errorf("tools.%d.name: %q is malformed or not unique", i, t.Name)
 		}
-		if json.Unmarshal(t.InputSchema, &schema) != nil || schema.Type != "object" {
+		if !wiretest.IsSchema(t.InputSchema) {
 			return fmt.Errorf("tools.%d.input_schema.type: must be object", i)
 		}
 		seen[t.Name] = true
@@ -226,18 +219,13 @@ func (b body) checkAssistant(where string, m turn, ids map[string]bool) (owed []
 			return nil, fmt.Errorf("%s: `tool_use` ids must be unique", at)
 		case !toolName.MatchString(c.Name):
 			return nil, fmt.Errorf("%s.tool_use.name: string should match pattern '%s'", at, toolName)
-		case !isObject(c.Input):
+		case !wiretest.IsObject(c.Input) || wiretest.HoldsNUL(c.Input):
 			return nil, fmt.Errorf("%s.tool_use.input: input should be a valid dictionary", at)
 		}
 		ids[c.ID] = true
 		owed = append(owed, c.ID)
 	}
 	return owed, checkBlocks(where, m.Content, "text", "thinking", "redacted_thinking", "tool_use")
-}
-
-func isObject(raw json.RawMessage) bool {
-	var o map[string]json.RawMessage
-	return json.Unmarshal(raw, &o) == nil && o != nil && !bytes.Contains(raw, []byte{0})
 }
 
 // checkBegunThinking wants a turn that goes on with the results of calls to have begun with thinking, when a budget of it
@@ -281,9 +269,5 @@ func checkBlocks(where string, list []content, types ...string) error {
 
 // shows reports whether c is an image that can be shown.
 func (c content) shows() bool {
-	if c.Source == nil || c.Source.Type != "base64" || !slices.Contains([]string{"image/jpeg", "image/png", "image/gif", "image/webp"}, c.Source.MediaType) {
-		return false
-	}
-	data, err := base64.StdEncoding.DecodeString(c.Source.Data)
-	return err == nil && len(data) > 0
+	return c.Source != nil && c.Source.Type == "base64" && wiretest.IsImage(c.Source.MediaType, c.Source.Data, wiretest.WebImages...)
 }

@@ -37,27 +37,23 @@ const Model = "claude-test-4-5-20250929"
 // test when that ends; one beyond the last answer is refused, too.
 func Start(t testing.TB) *Server {
 	t.Helper()
-	s := StartLenient(t)
-	t.Cleanup(func() {
-		for _, err := range s.Refused() {
-			t.Errorf("the backend refused a request: %v", err)
-		}
-	})
-	return s
+	return &Server{wiretest.StartStrict(t, rules)}
 }
 
 // StartLenient is Start for tests that mean to break a rule.
 func StartLenient(t testing.TB) *Server {
 	t.Helper()
-	return &Server{wiretest.Start(t, wiretest.Wire{
-		Generate: "POST /v1/messages", Models: "GET /v1/models",
-		ModelsBody: `{"data":[{"type":"model","id":"` + Model + `","max_input_tokens":200000}],"has_more":false,"first_id":"` + Model + `","last_id":"` + Model + `"}`,
-		Unscripted: Error(http.StatusBadRequest, Fault("invalid_request_error", "anthropictest: no answer is scripted for this request")),
-		Check:      checkRequest,
-		Refuse: func(err error) Response {
-			return Error(http.StatusBadRequest, Fault("invalid_request_error", err.Error()))
-		},
-	})}
+	return &Server{wiretest.Start(t, rules)}
+}
+
+var rules = wiretest.Wire{
+	Generate: "POST /v1/messages", Models: "GET /v1/models",
+	ModelsBody: `{"data":[{"type":"model","id":"` + Model + `","max_input_tokens":200000}],"has_more":false,"first_id":"` + Model + `","last_id":"` + Model + `"}`,
+	Unscripted: Error(http.StatusBadRequest, Fault("invalid_request_error", "anthropictest: no answer is scripted for this request")),
+	Check:      checkRequest,
+	Refuse: func(err error) Response {
+		return Error(http.StatusBadRequest, Fault("invalid_request_error", err.Error()))
+	},
 }
 
 func checkRequest(r Request) error {

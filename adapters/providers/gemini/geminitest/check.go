@@ -1,15 +1,14 @@
 package geminitest
 
 import (
-	"bytes"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"regexp"
 	"slices"
 	"strings"
-	"unicode/utf8"
+
+	"github.com/keel-agent/keel/adapters/providers/wire/wiretest"
 )
 
 // The request as a strict backend reads it: members that it does not know are refused.
@@ -75,46 +74,14 @@ const NoSignature = "skip_thought_signature_validator"
 // order, with the same names and ids; signatures are those that model gave to the unchanged part, and models from
 // Gemini 3 on want one at the first call of each turn.
 func Check(model string, raw []byte) error {
-	if !utf8.Valid(raw) {
-		return errors.New("the request body is not valid UTF-8")
-	}
 	var b body
-	d := json.NewDecoder(bytes.NewReader(raw))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&b); err != nil {
-		return fmt.Errorf("invalid JSON payload received: %w", err)
-	}
-	return errors.Join(b.checkNUL(raw), b.checkConfig(model), b.checkTools(), b.checkSystem(), b.checkContents(model))
-}
-
-// checkNUL wants no U+0000 in any string.
-func (b body) checkNUL(raw []byte) error {
-	var v any
-	d := json.NewDecoder(bytes.NewReader(raw))
-	d.UseNumber()
-	if err := d.Decode(&v); err != nil {
+	if err := wiretest.ReadStrict(raw, &b); err != nil {
 		return err
 	}
-	if holdsNUL(v) {
+	if wiretest.HoldsNUL(raw) {
 		return errors.New("a text holds U+0000")
 	}
-	return nil
-}
-
-func holdsNUL(v any) bool {
-	switch v := v.(type) {
-	case string:
-		return strings.ContainsRune(v, 0)
-	case []any:
-		return slices.ContainsFunc(v, holdsNUL)
-	case map[string]any:
-		for name, member := range v {
-			if strings.ContainsRune(name, 0) || holdsNUL(member) {
-				return true
-			}
-		}
-	}
-	return false
+	return errors.Join(b.checkConfig(model), b.checkTools(), b.checkSystem(), b.checkContents(model))
 }
 
 func (b body) checkConfig(model string) error {
@@ -146,7 +113,6 @@ func (b body) checkTools() error {
 			return fmt.Errorf("tools[%d]: empty", i)
 		}
 		for j, f := range list.FunctionDeclarations {
-			var schema struct{ Type string }
 			at := fmt.Sprintf("tools[%d].function_declarations[%d]", i, j)
 			switch {
 			case !functionName.MatchString(f.Name):
@@ -154,7 +120,7 @@ func (b body) checkTools() error {
 			case seen[f.Name]:
 				return fmt.Errorf("%s.name: duplicate function declaration %q", at, f.Name)
 			case len(f.ParametersJSONSchema) == 0:
-			case json.Unmarshal(f.ParametersJSONSchema, &schema) != nil || schema.Type != "object":
+			case !wiretest.IsSchema(f.ParametersJSONSchema):
 				return fmt.Errorf("%s.parameters_json_schema: must be of an object", at)
 			}
 			seen[f.Name] = true
@@ -223,7 +189,7 @@ func checkResponses(at string, t turn, owed []functionCall) error {
 			return fmt.Errorf("%s: please ensure that the number of function response parts is equal to the number of function call parts of the function call turn", at)
 		case r.Name != owed[i].Name || r.ID != owed[i].ID:
 			return fmt.Errorf("%s.parts[%d]: the response to %s %q has the name %s and the id %q", at, i, owed[i].Name, owed[i].ID, r.Name, r.ID)
-		case !isObject(r.Response):
+		case !wiretest.IsObject(r.Response):
 			return fmt.Errorf("%s.parts[%d].function_response.response: must be an object", at, i)
 		}
 	}
@@ -242,7 +208,7 @@ func checkCalls(at, model string, t turn) (owed []functionCall, err error) {
 			continue
 		case !functionName.MatchString(f.Name):
 			return nil, fmt.Errorf("%s.parts[%d].function_call.name: %q is invalid", at, i, f.Name)
-		case !isObject(f.Args):
+		case !wiretest.IsObject(f.Args):
 			return nil, fmt.Errorf("%s.parts[%d].function_call.args: must be an object", at, i)
 		case f.ID != "" && ids[f.ID]:
 			return nil, fmt.Errorf("%s.parts[%d].function_call.id: %q is not unique", at, i, f.ID)
@@ -253,11 +219,6 @@ func checkCalls(at, model string, t turn) (owed []functionCall, err error) {
 		owed = append(owed, *f)
 	}
 	return owed, nil
-}
-
-func isObject(raw json.RawMessage) bool {
-	var o map[string]json.RawMessage
-	return json.Unmarshal(raw, &o) == nil && o != nil
 }
 
 // kinds returns how many kinds of content c has at once.
@@ -297,9 +258,5 @@ func checkParts(at, model string, t turn) error {
 
 // shows reports whether c is an image that can be shown.
 func (c content) shows() bool {
-	if !slices.Contains([]string{"image/png", "image/jpeg", "image/webp", "image/heic", "image/heif"}, c.InlineData.MimeType) {
-		return false
-	}
-	data, err := base64.StdEncoding.DecodeString(c.InlineData.Data)
-	return err == nil && len(data) > 0
+	return wiretest.IsImage(c.InlineData.MimeType, c.InlineData.Data, "image/png", "image/jpeg", "image/webp", "image/heic", "image/heif")
 }

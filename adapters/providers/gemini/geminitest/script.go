@@ -54,7 +54,7 @@ func Call(id, name, args string) string {
 	call += `"name":` + quote(name)
 	switch {
 	case args == "":
-	case isObject(json.RawMessage(args)):
+	case wiretest.IsObject([]byte(args)):
 		call += `,"args":` + args
 	default:
 		call += `,"args":` + quote(args)
@@ -64,11 +64,16 @@ func Call(id, name, args string) string {
 
 // Signed returns a part as Model signs it.
 func Signed(part string) string {
+	return part[:len(part)-1] + `,"thoughtSignature":` + quote(SignPart(Model, part)) + `}`
+}
+
+// SignPart returns the signature of a part by a model.
+func SignPart(model, part string) string {
 	var p content
 	if err := json.Unmarshal([]byte(part), &p); err != nil {
 		panic(err)
 	}
-	return part[:len(part)-1] + `,"thoughtSignature":` + quote(Sign(Model, p.proved())) + `}`
+	return Sign(model, p.proved())
 }
 
 // Sign returns the signature of what a part says, by a model.

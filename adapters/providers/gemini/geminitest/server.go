@@ -38,27 +38,23 @@ const Model = "gemini-3-test"
 // test when that ends; one beyond the last answer is refused, too.
 func Start(t testing.TB) *Server {
 	t.Helper()
-	s := StartLenient(t)
-	t.Cleanup(func() {
-		for _, err := range s.Refused() {
-			t.Errorf("the backend refused a request: %v", err)
-		}
-	})
-	return s
+	return &Server{wiretest.StartStrict(t, rules)}
 }
 
 // StartLenient is Start for tests that mean to break a rule.
 func StartLenient(t testing.TB) *Server {
 	t.Helper()
-	return &Server{wiretest.Start(t, wiretest.Wire{
-		Generate: "POST /v1beta/models/{call}", Models: "GET /v1beta/models",
-		ModelsBody: `{"models":[{"name":"models/` + Model + `","inputTokenLimit":1048576,"outputTokenLimit":65536,"supportedGenerationMethods":["generateContent"]}]}`,
-		Unscripted: Error(http.StatusBadRequest, Fault(http.StatusBadRequest, "geminitest: no answer is scripted for this request")),
-		Check:      checkRequest,
-		Refuse: func(err error) Response {
-			return Error(http.StatusBadRequest, Fault(http.StatusBadRequest, err.Error()))
-		},
-	})}
+	return &Server{wiretest.Start(t, rules)}
+}
+
+var rules = wiretest.Wire{
+	Generate: "POST /v1beta/models/{call}", Models: "GET /v1beta/models",
+	ModelsBody: `{"models":[{"name":"models/` + Model + `","inputTokenLimit":1048576,"outputTokenLimit":65536,"supportedGenerationMethods":["generateContent"]}]}`,
+	Unscripted: Error(http.StatusBadRequest, Fault(http.StatusBadRequest, "geminitest: no answer is scripted for this request")),
+	Check:      checkRequest,
+	Refuse: func(err error) Response {
+		return Error(http.StatusBadRequest, Fault(http.StatusBadRequest, err.Error()))
+	},
 }
 
 func checkRequest(r Request) error {

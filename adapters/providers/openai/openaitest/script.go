@@ -67,7 +67,7 @@ func Usage(input, output int) string {
 	return fmt.Sprintf(head+`"choices":[],"usage":{"prompt_tokens":%d,"completion_tokens":%d,"total_tokens":%d}}`, input, output, input+output)
 }
 
-const head = `{"id":"chatcmpl-1","object":"chat.completion.chunk","created":1700000000,"model":"test-model",`
+const head = `{"id":"chatcmpl-1","object":"chat.completion.chunk","created":1700000000,"model":"` + Model + `",`
 
 func chunk(delta string) string {
 	return head + `"choices":[{"index":0,"delta":` + delta + `,"finish_reason":null}]}`

@@ -1,5 +1,6 @@
 // Package openaitest is a local server of the Chat Completions wire for tests: it plays answers from byte scripts and keeps
-// the requests that it got; see wiretest.
+// the requests that it got (see wiretest). It reads every request as the strictest backend does, and refuses what breaks a
+// rule of the wire; see Check.
 package openaitest
 
 import (
@@ -28,14 +29,28 @@ const (
 	Hang  = wiretest.Hang
 )
 
-// Start runs a server until the test ends. A request beyond the last answer is refused with 400.
+// Model is the model that answers.
+const Model = "test-model"
+
+// Start runs a server until the test ends. A request that breaks a rule of the wire is refused with 400 and fails the
+// test when that ends; one beyond the last answer is refused, too.
 func Start(t testing.TB) *Server {
 	t.Helper()
-	return &Server{wiretest.Start(t, wiretest.Wire{
-		Generate: "POST /v1/chat/completions", Models: "GET /v1/models",
-		ModelsBody: `{"object":"list","data":[{"id":"test-model","object":"model"}]}`,
-		Unscripted: Error(http.StatusBadRequest, `{"error":{"message":"openaitest: no answer is scripted for this request","code":"unscripted"}}`),
-	})}
+	return &Server{wiretest.StartStrict(t, rules)}
+}
+
+// StartLenient is Start for tests that mean to break a rule.
+func StartLenient(t testing.TB) *Server {
+	t.Helper()
+	return &Server{wiretest.Start(t, rules)}
+}
+
+var rules = wiretest.Wire{
+	Generate: "POST /v1/chat/completions", Models: "GET /v1/models",
+	ModelsBody: `{"object":"list","data":[{"id":"` + Model + `","object":"model"}]}`,
+	Unscripted: Error(http.StatusBadRequest, Fault("openaitest: no answer is scripted for this request", "unscripted")),
+	Check:      func(r Request) error { return Check(r.Body) },
+	Refuse:     func(err error) Response { return Error(http.StatusBadRequest, Fault(err.Error(), "invalid_value")) },
 }
 
 // URL returns the base URL, /v1 included.

@@ -1,15 +1,12 @@
 package responsestest
 
 import (
-	"bytes"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
-	"strings"
-	"unicode/utf8"
+
+	"github.com/keel-agent/keel/adapters/providers/wire/wiretest"
 )
 
 // The request as a strict backend reads it: members that it does not know are refused.
@@ -56,24 +53,14 @@ type (
 	}
 )
 
-var (
-	plainName = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
-	dataURL   = regexp.MustCompile(`^data:image/(?:jpeg|png|gif|webp);base64,(.+)$`)
-)
-
 // Check reads the body of a request as the strictest backend of the wire does, and returns what that would say to refuse
 // it: nothing is stored; no content is blank, and no text holds U+0000; each call has an id of the right shape that is
 // its own, and the outputs of all calls of an answer stand right behind it, in call order; reasoning is unchanged, of the
 // model that is asked, and has an item of its answer behind it; what is asked of the model fits together.
 func Check(raw []byte) error {
-	if !utf8.Valid(raw) {
-		return errors.New("the request body is not valid UTF-8")
-	}
 	var r request
-	d := json.NewDecoder(bytes.NewReader(raw))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&r); err != nil {
-		return fmt.Errorf("the request body is not valid: %w", err)
+	if err := wiretest.ReadStrict(raw, &r); err != nil {
+		return err
 	}
 	return errors.Join(r.checkOptions(), r.checkTools(), r.checkInput())
 }
@@ -84,7 +71,7 @@ func (r request) checkOptions() error {
 		return errors.New("missing required parameter: 'model'")
 	case r.Store == nil || *r.Store:
 		return errors.New("store: nothing may be left at the backend")
-	case r.Instructions != nil && unsaid(*r.Instructions):
+	case r.Instructions != nil && wiretest.IsUnsaid(*r.Instructions):
 		return errors.New("instructions: blank, or with U+0000")
 	case r.MaxOutputTokens != nil && *r.MaxOutputTokens < 16:
 		return errors.New("max_output_tokens: expected a value >= 16")
@@ -107,13 +94,12 @@ func (r request) checkOptions() error {
 func (r request) checkTools() error {
 	seen := map[string]bool{}
 	for i, t := range r.Tools {
-		var schema struct{ Type string }
 		switch {
 		case t.Type != "function":
 			return fmt.Errorf("tools[%d].type: unknown", i)
-		case !plainName.MatchString(t.Name) || seen[t.Name]:
+		case !wiretest.PlainName.MatchString(t.Name) || seen[t.Name]:
 			return fmt.Errorf("tools[%d].name: %q is malformed or not unique", i, t.Name)
-		case json.Unmarshal(t.Parameters, &schema) != nil || schema.Type != "object":
+		case !wiretest.IsSchema(t.Parameters):
 			return fmt.Errorf("tools[%d].parameters: schema must be of type \"object\"", i)
 		case t.Strict == nil || *t.Strict:
 			return fmt.Errorf("tools[%d].strict: without it the schema may be of a subset only", i)
@@ -219,15 +205,14 @@ func (it inputItem) checkReasoning(model string) error {
 }
 
 func (it inputItem) checkCall() error {
-	var args map[string]json.RawMessage
 	switch {
 	case it.ID != "":
 		return errors.New("item of type 'function_call' was provided without its required 'reasoning' item")
-	case !plainName.MatchString(it.CallID):
+	case !wiretest.PlainName.MatchString(it.CallID):
 		return fmt.Errorf("call_id: %q is malformed", it.CallID)
-	case !plainName.MatchString(it.Name):
+	case !wiretest.PlainName.MatchString(it.Name):
 		return fmt.Errorf("name: %q is malformed", it.Name)
-	case json.Unmarshal([]byte(it.Arguments), &args) != nil || args == nil || strings.Contains(it.Arguments, "\x00"):
+	case !wiretest.IsObject([]byte(it.Arguments)) || wiretest.HoldsNUL([]byte(it.Arguments)):
 		return errors.New("arguments: no object")
 	}
 	return nil
@@ -236,7 +221,7 @@ func (it inputItem) checkCall() error {
 func (it inputItem) checkOutput() error {
 	var text string
 	if json.Unmarshal(it.Output, &text) == nil {
-		if unsaid(text) {
+		if wiretest.IsUnsaid(text) {
 			return errors.New("output: blank, or with U+0000")
 		}
 		return nil
@@ -256,23 +241,11 @@ func checkContent(list []content, types ...string) error {
 		switch {
 		case !slices.Contains(types, c.Type):
 			return fmt.Errorf("content[%d].type: %q is not allowed here", i, c.Type)
-		case c.Type == "input_image" && !c.shows():
+		case c.Type == "input_image" && !wiretest.IsImageURL(c.ImageURL):
 			return fmt.Errorf("content[%d].image_url: type or data is invalid", i)
-		case c.Type != "input_image" && unsaid(c.Text):
+		case c.Type != "input_image" && wiretest.IsUnsaid(c.Text):
 			return fmt.Errorf("content[%d].text: blank, or with U+0000", i)
 		}
 	}
 	return nil
 }
-
-// shows reports whether c is an image that can be shown.
-func (c content) shows() bool {
-	m := dataURL.FindStringSubmatch(c.ImageURL)
-	if m == nil {
-		return false
-	}
-	_, err := base64.StdEncoding.DecodeString(m[1])
-	return err == nil
-}
-
-func unsaid(s string) bool { return strings.TrimSpace(s) == "" || strings.Contains(s, "\x00") }

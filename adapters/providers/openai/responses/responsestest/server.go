@@ -36,27 +36,23 @@ const Model = "gpt-test-2026-01-31"
 // test when that ends; one beyond the last answer is refused, too.
 func Start(t testing.TB) *Server {
 	t.Helper()
-	s := StartLenient(t)
-	t.Cleanup(func() {
-		for _, err := range s.Refused() {
-			t.Errorf("the backend refused a request: %v", err)
-		}
-	})
-	return s
+	return &Server{wiretest.StartStrict(t, rules)}
 }
 
 // StartLenient is Start for tests that mean to break a rule.
 func StartLenient(t testing.TB) *Server {
 	t.Helper()
-	return &Server{wiretest.Start(t, wiretest.Wire{
-		Generate: "POST /v1/responses", Models: "GET /v1/models",
-		ModelsBody: `{"object":"list","data":[{"id":"` + Model + `","object":"model"}]}`,
-		Unscripted: Error(http.StatusBadRequest, Fault("unscripted", "responsestest: no answer is scripted for this request")),
-		Check:      func(r Request) error { return Check(r.Body) },
-		Refuse: func(err error) Response {
-			return Error(http.StatusBadRequest, Fault("invalid_value", err.Error()))
-		},
-	})}
+	return &Server{wiretest.Start(t, rules)}
+}
+
+var rules = wiretest.Wire{
+	Generate: "POST /v1/responses", Models: "GET /v1/models",
+	ModelsBody: `{"object":"list","data":[{"id":"` + Model + `","object":"model"}]}`,
+	Unscripted: Error(http.StatusBadRequest, Fault("unscripted", "responsestest: no answer is scripted for this request")),
+	Check:      func(r Request) error { return Check(r.Body) },
+	Refuse: func(err error) Response {
+		return Error(http.StatusBadRequest, Fault("invalid_value", err.Error()))
+	},
 }
 
 // URL returns the base URL, /v1 included.
