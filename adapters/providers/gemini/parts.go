@@ -99,6 +99,8 @@ func (d *decoder) call(f functionCall, signature string) {
 	}
 	if own, ok := d.names[p.name]; ok {
 		p.name = own
+	} else if wireName(p.name) != p.name {
+		p.signature = "" // it proves a name that does not go back
 	}
 	switch {
 	case wire.IsNull(f.Args):

@@ -54,3 +54,14 @@ func TestNamesOfTools(t *testing.T) {
 		require.Equal(t, spec.Name, got.Deltas[0].ToolCall.Name)
 	}
 }
+
+// TestSignedNames: a signature proves the name that the model gave, so it is kept only with one that goes back unchanged.
+func TestSignedNames(t *testing.T) {
+	specs := []ports.ToolSpec{{Name: "files.read"}}
+	named := wiretest.NewDecoder(func(emit func(ports.Delta)) wire.Decoder { return &decoder{emit: emit, names: toolNames(specs)} })
+	for name, want := range map[string]string{"f": "s", wireName("files.read"): "s", "default_api.f": "", strings.Repeat("x", 65): ""} {
+		got := named.Decode(t, strings.NewReader(stream(last("STOP", signed(callOf(`"name":"`+name+`"`), "s")))))
+		require.NoError(t, got.Err)
+		require.Equal(t, want, got.Reply.Content[0].Signature, name)
+	}
+}
