@@ -24,7 +24,7 @@ func (g *Generator) edge() Step {
 	}
 	switch n := g.src.Int(24); {
 	case n < 11:
-		return Do{ref, g.input(ref)}
+		return g.varied(Do{ref, g.input(ref)})
 	case n == 11:
 		return Do{ref, g.contradict(ref)}
 	case n < 14:

@@ -15,6 +15,11 @@ type Options struct {
 	External bool // one more that is external
 	Budget   int  // attempts per run
 	Clock    bool // time may pass, so that back-offs differ; without it a repeated attempt is due at once or never
+	Busy     bool // most steps are those of honest workers, so that conversations become long
+
+	// Vary, unless it is nil, rewords the new commands of honest clients and workers: what they say, not what it is about.
+	// l is nil when there is no such session. A repeated command stays as it was.
+	Vary func(l *Ledger, cmd domain.Command) domain.Command
 }
 
 // Generator makes up a history while it happens: each step is chosen by what the World holds and by what the workers
@@ -146,6 +151,9 @@ func (g *Generator) choose() Step {
 	if len(g.World.Ledgers) == 0 {
 		return g.create()
 	}
+	if g.opt.Busy && !oneIn(g.src, 5) {
+		return g.busy()
+	}
 	switch n := g.src.Int(100); {
 	case n < 22:
 		return g.edge()
@@ -158,6 +166,32 @@ func (g *Generator) choose() Step {
 	default:
 		return g.misbehave()
 	}
+}
+
+// busy is a step of an honest worker, or one that makes for there being one: nil when no run is due, now or later.
+func (g *Generator) busy() Step {
+	live := g.live()
+	if g.someWorker(true) != nil || len(live) == 0 {
+		return g.work()
+	}
+	for _, ref := range g.World.Refs() {
+		l := g.World.Ledgers[ref]
+		switch run := l.Runs[l.Row.ActiveRun]; {
+		case run.Status != domain.StatusPending || run.Parked:
+		case run.AvailableAt.After(g.World.Now):
+			return Advance{run.AvailableAt.Sub(g.World.Now)}
+		default:
+			return Claim{oneOf(g.src, live), g.opt.Budget}
+		}
+	}
+	return nil
+}
+
+func (g *Generator) varied(do Do) Do {
+	if g.opt.Vary != nil {
+		do.Cmd = g.opt.Vary(g.World.Ledgers[do.Ref], do.Cmd)
+	}
+	return do
 }
 
 // process is a step in the life of a server process.

@@ -20,7 +20,8 @@ func (g *Generator) work() Step {
 	g.honest = true
 	step := g.next(w)
 	if do, ok := step.(Do); ok {
-		w.last = &do
+		do = g.varied(do)
+		w.last, step = &do, do
 	}
 	return step
 }
