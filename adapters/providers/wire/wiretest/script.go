@@ -2,6 +2,8 @@ package wiretest
 
 import (
 	"encoding/json"
+	"net/http"
+	"slices"
 	"strings"
 )
 
@@ -42,3 +44,28 @@ func Quote(s string) string {
 	_ = e.Encode(s) // a string always encodes
 	return strings.TrimSuffix(b.String(), "\n")
 }
+
+// Replacing returns r with texts replaced in what it writes; pairs are those of strings.NewReplacer.
+func (r Response) Replacing(pairs ...string) Response {
+	replacer := strings.NewReplacer(pairs...)
+	r.Steps = slices.Clone(r.Steps)
+	for i := range r.Steps {
+		r.Steps[i].Write = replacer.Replace(r.Steps[i].Write)
+	}
+	return r
+}
+
+// Body returns all that r writes.
+func (r Response) Body() string {
+	var b strings.Builder
+	for _, step := range r.Steps {
+		b.WriteString(step.Write)
+	}
+	return b.String()
+}
+
+// RoundTrip is an http.RoundTripper: a backend without a server.
+type RoundTrip func(*http.Request) (*http.Response, error)
+
+// RoundTrip implements http.RoundTripper.
+func (f RoundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }

@@ -1,0 +1,174 @@
+package providers_test
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/keel-agent/keel/adapters/providers/wire/wiretest"
+	"github.com/keel-agent/keel/domain"
+	"github.com/keel-agent/keel/domain/domaintest"
+	"github.com/keel-agent/keel/ports"
+)
+
+var (
+	firstSeed = flag.Uint64("seed", 1, "TestAnyHistory: the first seed")
+	seedCount = flag.Int("seeds", 0, "TestAnyHistory: how many seeds to play from the first on; 0 means 24, or 8 with -short")
+)
+
+// historySteps is how many steps of clients, workers and processes one seed has.
+const historySteps = 300
+
+// TestAnyHistory holds for every prefix of the ledger of a session in which anything happened (crashes, cancels, retries,
+// compactions, changes of model, answers of all wires): the request that each provider would be given is one that the
+// strictest backend of its wire takes; and what a model signed goes back to it whole, and to no other.
+func TestAnyHistory(t *testing.T) {
+	n := *seedCount
+	if n == 0 {
+		if n = 24; testing.Short() {
+			n = 8
+		}
+	}
+	replays := replayCount{by: map[string]int{}}
+	t.Run("seeds", func(t *testing.T) {
+		shards := min(n, runtime.GOMAXPROCS(0))
+		for shard := range shards {
+			t.Run(fmt.Sprint(shard), func(t *testing.T) {
+				t.Parallel()
+				for i := shard; i < n; i += shards {
+					h := newHistory(t, *firstSeed+uint64(i))
+					h.play()
+					replays.add(h.replayed)
+				}
+			})
+		}
+	})
+	if n >= 8 {
+		for _, b := range backends {
+			require.Equal(t, b.signs, replays.by[b.provider] > 0, "what %s signed went back %d times", b.provider, replays.by[b.provider])
+		}
+	}
+}
+
+// replayCount counts by provider how many signed blocks went back.
+type replayCount struct {
+	mu sync.Mutex
+	by map[string]int
+}
+
+func (c *replayCount) add(by map[string]int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for name, n := range by {
+		c.by[name] += n
+	}
+}
+
+// history is one seed.
+type history struct {
+	t        *testing.T
+	seed     uint64
+	random   *rand.Rand
+	lines    []*line
+	ledger   *domaintest.Ledger
+	read     *domain.Transcript // of the ledger, up to the last answer
+	proofs   []proof            // of all that was signed, and of thinking that was not
+	replayed map[string]int
+}
+
+func newHistory(t *testing.T, seed uint64) *history {
+	h := &history{t: t, seed: seed, random: rand.New(rand.NewPCG(seed, 1)), read: domain.NewTranscript(), replayed: map[string]int{}}
+	for i := range backends {
+		h.lines = append(h.lines, open(t, &backends[i]))
+	}
+	return h
+}
+
+func (h *history) play() {
+	g := domaintest.NewGenerator(domaintest.Seeded(h.seed), domaintest.Options{Sessions: 1, Budget: 3, Clock: true, Busy: true, Vary: h.vary})
+	for range historySteps {
+		require.NoError(h.t, g.Step(), "seed %d\n%v", h.seed, &g.History)
+	}
+	for _, l := range g.World.Ledgers {
+		h.checkPrefixes(l.Events)
+	}
+}
+
+// checkPrefixes makes the requests of all providers after each event, from a transcript that shows all and from one out
+// of which old images and long outputs have been left.
+func (h *history) checkPrefixes(events []domain.Event) {
+	whole, lean := domain.NewTranscript(), domain.NewTranscript()
+	for i, e := range events {
+		require.NoError(h.t, whole.Apply(e))
+		require.NoError(h.t, lean.Apply(e))
+		switch h.random.IntN(8) {
+		case 0:
+			lean.LeaveOutImages()
+		case 1:
+			lean.LeaveOutOutputs()
+		}
+		tr := wiretest.OneOf(h.random, whole, lean)
+		claim := wiretest.OneOf(h.random, e.Seq, e.Seq, domain.Seq(h.random.Int64N(int64(e.Seq)+1)))
+		for _, l := range h.lines {
+			m := wiretest.OneOf(h.random, l.models()...)
+			if err := h.check(l, m, request(tr, m, tr.Present(claim, nil))); err != nil {
+				h.t.Fatalf("seed %d, a request to %s after event %d of %d, %s: %v\n%s\nagain: go test ./adapters/providers -run '^TestAnyHistory$' -seed=%d -seeds=1",
+					h.seed, m.ID, i+1, len(events), e.Kind, err, l.body, h.seed)
+			}
+		}
+	}
+}
+
+// request is what the runner gives the provider of m at a request boundary that presents p.
+func request(tr *domain.Transcript, m domain.Model, p domain.Presented) ports.ModelRequest {
+	raw, _ := tr.Selection(p)
+	s, err := domain.ParseSelection(raw)
+	if err != nil || m.Check(s) != nil { // the runner would end the run
+		s = domain.Selection{}
+	}
+	messages := tr.Context(p)
+	if !m.Takes(domain.ModalityImage) {
+		messages = domain.WithoutImages(messages)
+	}
+	return ports.ModelRequest{
+		Model: m.Name, System: strings.Join(s.Tools, " "), Messages: messages, Tools: toolsOf(s.Tools),
+		Options: ports.Options{Temperature: s.Temperature, MaxTokens: s.MaxTokens, Thinking: m.Level(s.Thinking)},
+	}
+}
+
+// check has a request made and returns what is wrong with it.
+func (h *history) check(l *line, m domain.Model, req ports.ModelRequest) error {
+	l.ask(req)
+	if err := l.backend.check(m.Name, []byte(l.body)); err != nil {
+		return err
+	}
+	return h.checkProofs(l, m, req.Messages)
+}
+
+// checkProofs holds that a body has nothing of what others signed, and all of what its own model did that an answer goes on behind.
+func (h *history) checkProofs(l *line, m domain.Model, messages []domain.Message) error {
+	due := l.backend.due(m.Name, messages)
+	for _, p := range h.proofs {
+		signed := p.signature != "" && strings.Contains(l.body, p.signature)
+		told := p.mark != "" && strings.Contains(l.body, p.mark)
+		mine := p.maker == l.backend.maker(m.Name)
+		switch {
+		case signed && !mine:
+			return fmt.Errorf("a signature of %s, %q, goes to %s", p.maker, p.signature, m.ID)
+		case p.mark != "" && signed != told:
+			return fmt.Errorf("the thinking %q goes without its signature, or the other way round", p.mark)
+		case mine && !signed && slices.ContainsFunc(due, func(mark string) bool { return p.mark != "" && strings.Contains(mark, p.mark) }):
+			return fmt.Errorf("the thinking %q does not go back", p.mark)
+		case signed:
+			h.replayed[l.backend.provider]++
+		}
+	}
+	return nil
+}
