@@ -15,7 +15,7 @@ RUNFLAGS ?=
 TESTFLAGS ?= -count=1
 FUZZTIME  ?= 20s
 
-# make simulate
+# make simulate, histories
 SEED  ?= 1
 SEEDS ?= 100000
 
@@ -119,6 +119,10 @@ simulate: ## play SEEDS (100000) lives of several processes from SEED (1) on, in
 .PHONY: order
 order: ## case K38 at its full size: EVENTS (10000) events, on every store, read by twenty that reconnect at random
 	@$(WITH_POSTGRES) go test -count=1 -timeout 0 -run '^TestK38ReadersMissNothing$$' ./app/e2e -order-events=$(EVENTS)
+
+.PHONY: histories
+histories: ## hold the requests of all providers against strict backends, over SEEDS (100000) ledgers from SEED (1) on
+	@go test -count=1 -timeout 0 -run '^TestAnyHistory$$' ./adapters/providers -seed=$(SEED) -seeds=$(SEEDS)
 
 .PHONY: bench
 bench: ## measure beside limits and peers, with a throw-away Postgres, into docs/BENCHMARKS.md; BENCHFLAGS=-short is quick

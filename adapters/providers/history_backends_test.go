@@ -27,46 +27,43 @@ import (
 type backend struct {
 	provider string
 	families [][]string // names of models; those of one family take each other's signatures, and the first one answers
-	signs    bool
+	redacts  bool       // some thinking has a signature in place of a text
 	open     func(base string, client *http.Client) (ports.Provider, error)
 	check    func(model string, body []byte) error
 	answer   func(model string, a answer) wiretest.Response
-	sign     func(model string, s said) string // the signature of what is signed
+	sign     func(model string, s said) string // the signature of what is signed; nil for a wire that signs nothing
 }
 
+// backends are those of all wires, and of each wire whose models sign an imitation with models of the same names.
 var backends = []backend{
-	{
-		provider: "openai", families: [][]string{{"test-model"}, {"blind"}}, answer: chatAnswer,
+	chat("openai"), overResponses("openai-responses"), overResponses("responses-imitation"),
+	messages("anthropic"), messages("anthropic-imitation"), generateContent("gemini"), generateContent("gemini-imitation"),
+}
+
+func chat(name string) backend {
+	return backend{
+		provider: name, families: [][]string{{openaitest.Model}, {"blind"}}, answer: chatAnswer,
 		open: func(base string, client *http.Client) (ports.Provider, error) {
-			return openai.New(openai.Config{BaseURL: base, HTTPClient: client})
+			return openai.New(openai.Config{Name: name, BaseURL: base, HTTPClient: client})
 		},
 		check: func(_ string, body []byte) error { return openaitest.Check(body) },
-	},
-	{
-		provider: "openai-responses", families: [][]string{{responsestest.Model, "gpt-test"}, {"gpt-best"}}, signs: true, answer: responsesAnswer,
+	}
+}
+
+func overResponses(name string) backend {
+	return backend{
+		provider: name, families: [][]string{{responsestest.Model, "gpt-test"}, {"gpt-best"}}, answer: responsesAnswer,
 		open: func(base string, client *http.Client) (ports.Provider, error) {
-			return responses.New(openai.Config{BaseURL: base, HTTPClient: client})
+			return responses.New(openai.Config{Name: name, BaseURL: base, HTTPClient: client})
 		},
 		check: func(_ string, body []byte) error { return responsestest.Check(body) },
 		sign:  func(model string, s said) string { return responsestest.Sign(model, s.id, s.text) },
-	},
-	anthropicBackend("anthropic"), anthropicBackend(imitation),
-	{
-		provider: "gemini", families: [][]string{{geminitest.Model}, {"gemini-2.5-pro"}, {"gemma"}}, signs: true, answer: geminiAnswer,
-		open: func(base string, client *http.Client) (ports.Provider, error) {
-			return gemini.New(gemini.Config{BaseURL: base, HTTPClient: client})
-		},
-		check: geminitest.Check,
-		sign:  func(model string, s said) string { return geminitest.SignPart(model, geminiPart(s)) },
-	},
+	}
 }
 
-// imitation is a provider of the Messages wire whose models are named like the original's.
-const imitation = "imitation"
-
-func anthropicBackend(name string) backend {
+func messages(name string) backend {
 	return backend{
-		provider: name, families: [][]string{{anthropictest.Model, "claude-test-4-5"}, {"claude-test-5"}}, signs: true, answer: anthropicAnswer,
+		provider: name, families: [][]string{{anthropictest.Model, "claude-test-4-5"}, {"claude-test-5"}}, redacts: true, answer: anthropicAnswer,
 		open: func(base string, client *http.Client) (ports.Provider, error) {
 			return anthropic.New(anthropic.Config{Name: name, BaseURL: base, HTTPClient: client})
 		},
@@ -77,6 +74,17 @@ func anthropicBackend(name string) backend {
 			}
 			return anthropictest.Sign(model, s.text)
 		},
+	}
+}
+
+func generateContent(name string) backend {
+	return backend{
+		provider: name, families: [][]string{{geminitest.Model}, {"gemini-2.5-pro"}, {"gemma"}}, answer: geminiAnswer,
+		open: func(base string, client *http.Client) (ports.Provider, error) {
+			return gemini.New(gemini.Config{Name: name, BaseURL: base, HTTPClient: client})
+		},
+		check: geminitest.Check,
+		sign:  func(model string, s said) string { return geminitest.SignPart(model, geminiPart(s)) },
 	}
 }
 

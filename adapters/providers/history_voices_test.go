@@ -44,7 +44,7 @@ func (h *history) text() string {
 	if h.some(12) == 0 {
 		return strings.Repeat("a long line\n", 100)
 	}
-	return wiretest.OddText(h.random)
+	return strings.ToValidUTF8(wiretest.OddText(h.random), "")
 }
 
 // blocks are texts and images of any quality, and what no version knows yet.
@@ -141,7 +141,7 @@ func (h *history) reply(l *domaintest.Ledger, c domain.AppendAssistant) domain.C
 	case !m.StopReason.Completed():
 		m.Content = slices.DeleteFunc(got.Content, func(b domain.Block) bool { return b.Type == domain.CallBlock })
 	case err != nil:
-		h.t.Fatalf("seed %d: %s answers %s: %v", h.seed, model.ID, line.answer.Body(), err)
+		h.fail("%s answers %s: %v", model.ID, line.answer.Body(), err)
 	default:
 		m.StopReason = got.StopReason
 	}
@@ -172,7 +172,9 @@ func (h *history) generate(l *line, m domain.Model, req ports.ModelRequest, stop
 	l.answer, l.asked = &script, 0
 	reply, err := l.provider.Generate(h.t.Context(), req, func(ports.Delta) {})
 	require.Equal(h.t, 1, l.asked)
-	require.NoError(h.t, l.backend.check(m.Name, []byte(l.body)), "seed %d, to %s: %s", h.seed, m.ID, l.body)
+	if err := h.checkBody(l, m, req.Messages); err != nil {
+		h.fail("a request to %s on event %d: %v\n%s", m.ID, h.read.Head(), err, l.body)
+	}
 	return reply, err
 }
 
@@ -254,7 +256,7 @@ func (h *history) saying(b *backend, model string) said {
 	case 1, 2:
 		s.kind, s.id = domain.ThinkingBlock, fmt.Sprintf("rs_%d", len(h.proofs))
 		s.text = fmt.Sprintf("thought-%d- %s", len(h.proofs), h.text())
-		if s.redacted = b.provider == "anthropic" && h.some(4) == 0; s.redacted {
+		if s.redacted = b.redacts && h.some(4) == 0; s.redacted {
 			s.text, s.signed = "", true
 		}
 	}
@@ -267,7 +269,7 @@ func (h *history) prove(b *backend, model string, s said) said {
 	if s.kind == domain.ThinkingBlock && !s.redacted {
 		p.mark, _, _ = strings.Cut(s.text, " ")
 	}
-	if s.signed = s.signed && b.signs; s.signed {
+	if s.signed = s.signed && b.sign != nil; s.signed {
 		p.signature = b.sign(strings.TrimPrefix(p.maker, b.provider+"/"), s)
 	}
 	if p.mark != "" || p.signature != "" {

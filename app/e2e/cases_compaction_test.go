@@ -78,7 +78,7 @@ func TestCompactions(t *testing.T) {
 			turn("more", uncounted("S1"), uncounted("A6"))
 			texts, first := summarised(t, p.events("s1"))
 			require.Equal(t, []string{"S1"}, texts)
-			requests := strictAll(t, b, 2)
+			requests := lastMessages(t, b, 2)
 			require.Contains(t, *requests[0][1].Content, "[Call of calculator]\n{\"expression\":\"1+1\"}\n\n[Result of calculator]\n2")
 			require.NotContains(t, *requests[0][1].Content, "earlier_summary")
 			require.Equal(t, []string{summaryHead + "S1  five", strings.TrimSpace(("assistant: " + long("A5"))[:70]), "user: more"}, heads(requests[1]))
@@ -89,7 +89,7 @@ func TestCompactions(t *testing.T) {
 			texts, kept := summarised(t, p.events("s1"))
 			require.Equal(t, "S2", texts[1])
 			require.Greater(t, kept[1], first[0])
-			requests = strictAll(t, b, 3)
+			requests = lastMessages(t, b, 3)
 			require.Contains(t, *requests[1][1].Content, "<earlier_summary>\nS1\n")
 			require.Equal(t, []string{summaryHead + "S2  more", "assistant: A6", "user: again"}, heads(requests[2]))
 			require.Equal(t, []string{"user.message", "assistant.message", "compaction", "assistant.message", "run.finished"}, kinds(p.events("s1"))[len(p.events("s1"))-5:])
@@ -110,7 +110,7 @@ func TestCompactions(t *testing.T) {
 			p = serve(t, store, env, "--provider", "openai")
 			runs++
 			turn("eight", uncounted("A10"))
-			require.Equal(t, summaryHead+"S3", strings.SplitAfter(heads(strictAll(t, b, 1)[0])[0], "S3")[0])
+			require.Equal(t, summaryHead+"S3", strings.SplitAfter(heads(lastMessages(t, b, 1)[0])[0], "S3")[0])
 			messages := p.call("GET", "/v1/sessions/s1/messages", "").body
 			require.Contains(t, messages, `"role":"summary","content":[{"type":"text","text":"S3"}]`)
 		})
@@ -156,13 +156,13 @@ func TestK33RefusalsOfBackends(t *testing.T) {
 			texts, _ := summarised(t, events)
 			if !c.compact {
 				require.Empty(t, texts)
-				require.Equal(t, strict(t, b.Requests()[before]), strict(t, b.Requests()[before+1]), "the same is asked again")
+				require.Equal(t, messagesOf(b.Requests()[before]), messagesOf(b.Requests()[before+1]), "the same is asked again")
 				return
 			}
 			require.Equal(t, []string{"S"}, texts)
 			require.Equal(t, 3, count(events, "run.finished"), "one attempt each")
 			require.Equal(t, []int64{7}, last(events, "assistant.message", t).InputSeqs)
-			retried := strict(t, b.Requests()[before+2])
+			retried := messagesOf(b.Requests()[before+2])
 			require.Equal(t, []string{summaryHead + "S  three"}, heads(retried))
 		})
 	}

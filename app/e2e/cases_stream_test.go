@@ -60,7 +60,7 @@ func TestK01NumberingOfCalls(t *testing.T) {
 				}
 			}
 			story(t, events)
-			request := strictAll(t, b, 1)[0]
+			request := lastMessages(t, b, 1)[0]
 			require.Equal(t, []string{"user: add", `assistant: calculator{"expression":"1"} calculator{"expression":"2"}`, "tool: 1", "tool: 2"}, shown(request))
 		})
 	}
@@ -83,7 +83,7 @@ func TestK01CallsThatCannotBe(t *testing.T) {
 			p.input(name, `{"text":"go","requestId":"r"}`)
 			events := p.finished(name, 2)
 			tells(t, events, "input go", "[1] error:", "failed error provider: …", "[1] end_turn: well", "done end_turn")
-			require.Equal(t, []string{"user: go"}, shown(strictAll(t, b, 1)[0]))
+			require.Equal(t, []string{"user: go"}, shown(lastMessages(t, b, 1)[0]))
 		})
 	}
 }
@@ -123,7 +123,7 @@ func TestK02ArgumentText(t *testing.T) {
 			p.input(name, `{"text":"go","requestId":"r"}`)
 			events := p.finished(name, 1)
 			tells(t, events, "input go", c.call, c.result, "[1] end_turn: well", "done end_turn")
-			request := strictAll(t, b, 1)[0]
+			request := lastMessages(t, b, 1)[0]
 			require.Len(t, request, 3, "the call and its result are shown to the model")
 			require.Equal(t, events[2].told(t).Content[0].Text, *request[2].Content)
 		})
@@ -184,7 +184,7 @@ func TestK03ErrorsInsideStreams(t *testing.T) {
 			events = p.rested(name)
 			next := len(want) + 1
 			tells(t, events, append(want, "input again?", fmt.Sprintf("[1 %d] end_turn: Push.", next), "done end_turn")...)
-			require.Equal(t, []string{"user: how?\n\nagain?"}, shown(strictAll(t, b, 1)[0]), "the input stayed unanswered; nothing of the failure is shown")
+			require.Equal(t, []string{"user: how?\n\nagain?"}, shown(lastMessages(t, b, 1)[0]), "the input stayed unanswered; nothing of the failure is shown")
 		})
 	}
 }
@@ -214,7 +214,7 @@ func TestK04Ends(t *testing.T) {
 			p.input(name, `{"text":"what?","requestId":"r"}`)
 			events := p.rested(name)
 			tells(t, events, append(append([]string{"input what?"}, c.first...), "[1] end_turn: 42.", "done end_turn")...)
-			require.Equal(t, append([]string{"user: what?"}, c.shows...), shown(strictAll(t, b, 1)[0]))
+			require.Equal(t, append([]string{"user: what?"}, c.shows...), shown(lastMessages(t, b, 1)[0]))
 			require.Equal(t, "done", p.newest(name)["status"])
 		})
 	}
@@ -252,14 +252,14 @@ func TestK09NothingEmptyIsSentAgain(t *testing.T) {
 		tells(t, p.rested("s1"), "input a", "[1] aborted: Hm", "cancelled aborted")
 		p.input("s1", `{"text":"b","requestId":"rb"}`)
 		tells(t, p.rested("s1"), "input a", "[1] aborted: Hm", "cancelled aborted", "input b", "[1 4] end_turn: both", "done end_turn")
-		require.Equal(t, []string{"user: a\n\nb"}, shown(strictAll(t, b, 1)[0]))
+		require.Equal(t, []string{"user: a\n\nb"}, shown(lastMessages(t, b, 1)[0]))
 	})
 	t.Run("3 blank text beside a call", func(t *testing.T) {
 		b.Push(openaitest.Stream(openaitest.Text("\n\n"), openaitest.CallHead(0, "ca", "sleep"), openaitest.CallArguments(0, `{"ms":0}`), openaitest.Finish("tool_calls")), answered("ok"))
 		p.create(`{"id":"s3","tools":["sleep"]}`)
 		p.input("s3", `{"text":"a","requestId":"r"}`)
 		p.rested("s3")
-		require.Equal(t, []string{"user: a", `assistant: sleep{"ms":0}`, "tool: waited 0 ms"}, shown(strictAll(t, b, 1)[0]))
+		require.Equal(t, []string{"user: a", `assistant: sleep{"ms":0}`, "tool: waited 0 ms"}, shown(lastMessages(t, b, 1)[0]))
 	})
 	t.Run("4 the third attempt asks what the first did", func(t *testing.T) {
 		down := openaitest.Error(http.StatusInternalServerError, openaitest.Fault("down", "server_error"))
@@ -310,6 +310,6 @@ func TestK11OneIDForAllCalls(t *testing.T) {
 		"user: turn 2", `assistant: calculator{"expression":"2+2"}`, "tool: 4", "assistant: ok",
 		"user: turn 3", `assistant: calculator{"expression":"2+2"}`, "tool: 4", "assistant: ok",
 		"user: turn 4", `assistant: calculator{"expression":"5"} calculator{"expression":"6"}`, "tool: 5", "tool: 6",
-	}, shown(strictAll(t, b, 1)[0]))
+	}, shown(lastMessages(t, b, 1)[0]))
 	require.Equal(t, 4, count(events, "run.finished"), "no attempt failed")
 }

@@ -56,7 +56,7 @@ func TestK08CancelWithALateTool(t *testing.T) {
 		require.Equal(t, []string{
 			"user: build it", `assistant: sleep{"ms":0} sleep{"ms":1500,"ignoreCancel":true}`, "tool: waited 0 ms",
 			"tool: The call was interrupted: the user cancelled.", "user: never mind, list files",
-		}, shown(strictAll(t, b, 1)[0]))
+		}, shown(lastMessages(t, b, 1)[0]))
 		if rest := 1700*time.Millisecond - time.Since(began); rest > 0 {
 			time.Sleep(rest)
 		}
@@ -85,7 +85,7 @@ func TestK08KillWithAnOpenCall(t *testing.T) {
 			second.input("s1", `{"text":"never mind, list files","requestId":"r2"}`)
 			events := second.finished("s1", 2)
 			require.Len(t, b.Requests(), 3, "the turn is resumed, its first answer not asked for again")
-			messages := strictAll(t, b, 2)
+			messages := lastMessages(t, b, 2)
 			lost := "The call was interrupted and may have had effects; its outcome is unknown."
 			require.Equal(t, []string{"user: build it", `assistant: sleep{"ms":60000} sleep{"ms":0}`, "tool: " + lost, "tool: waited 0 ms"}, shown(messages[0]))
 			require.Equal(t, []string{"assistant: It is built.", "user: never mind, list files"}, shown(messages[1])[4:])
@@ -116,7 +116,7 @@ func TestK13GuidesBetweenResults(t *testing.T) {
 	batch := []string{"user: go", `assistant: sleep{"ms":1800} sleep{"ms":200} sleep{"ms":1000}`, "tool: waited 1800 ms", "tool: waited 200 ms", "tool: waited 1000 ms", "user: G1"}
 	second := append(slices.Clone(batch), `assistant: sleep{"ms":1}`, "tool: waited 1 ms", "user: G2")
 	third := append(slices.Clone(second), "assistant: as you wish", "user: Q1")
-	for i, messages := range strictAll(t, b, 3) {
+	for i, messages := range lastMessages(t, b, 3) {
 		require.Equal(t, [][]string{batch, second, third}[i], shown(messages))
 	}
 }
@@ -133,7 +133,7 @@ func TestK13GuideAtTheTurnLimit(t *testing.T) {
 	p.input("s1", `{"text":"G1","requestId":"g1","delivery":"guide"}`)
 	tells(t, p.rested("s1"), "input go", `[1] tool_use: sleep{"ms":400} | sleep{"ms":0}`, "result 2: waited 0 ms", "guide G1", "result 1: waited 400 ms",
 		"done turn_limit", "[4] end_turn: guided", "done end_turn")
-	require.Equal(t, "user: G1", shown(strictAll(t, b, 1)[0])[4])
+	require.Equal(t, "user: G1", shown(lastMessages(t, b, 1)[0])[4])
 }
 
 // K13, variant C: guides at the moment of settlement and after the end.

@@ -69,12 +69,6 @@ func (f fixture) by(model string) fixture { f.want.Model = model; return f }
 
 func (f fixture) ending(err error) fixture { f.end = err; return f }
 
-func text(s string) domain.Block { return domain.Block{Type: domain.TextBlock, Text: s} }
-
-func thinks(s, signature string) domain.Block {
-	return domain.Block{Type: domain.ThinkingBlock, Thinking: s, Signature: signature}
-}
-
 func calling(id, args string) domain.Block {
 	return domain.Block{Type: domain.CallBlock, ProviderID: id, Name: "f", Arguments: args}
 }

@@ -12,11 +12,18 @@ import (
 
 	"github.com/keel-agent/keel/adapters/providers/anthropic/anthropictest"
 	"github.com/keel-agent/keel/adapters/providers/wire"
+	"github.com/keel-agent/keel/adapters/providers/wire/wiretest"
 	"github.com/keel-agent/keel/domain"
 	"github.com/keel-agent/keel/ports"
 )
 
 const model = anthropictest.Model
+
+// The blocks and messages of wiretest, in short.
+var (
+	text, thinks, kernelCall, pixels = wiretest.Text, wiretest.Thinking, wiretest.Call, wiretest.Image
+	userOf, resultOf                 = wiretest.User, wiretest.Result
+)
 
 // requestOf returns the request for req, which the strict backend takes.
 func requestOf(t testing.TB, req ports.ModelRequest) string {
@@ -36,24 +43,8 @@ func requestOf(t testing.TB, req ports.ModelRequest) string {
 	return bodies[0]
 }
 
-func userOf(blocks ...domain.Block) domain.Message {
-	return domain.Message{Role: domain.RoleUser, Content: blocks}
-}
-
 func assistantOf(blocks ...domain.Block) domain.Message {
 	return domain.Message{Role: domain.RoleAssistant, Provider: "anthropic", Model: model, Content: blocks}
-}
-
-func resultOf(id string, blocks ...domain.Block) domain.Message {
-	return domain.Message{Role: domain.RoleTool, CallID: id, ToolName: "f", Content: blocks}
-}
-
-func kernelCall(id, args, raw string) domain.Block {
-	return domain.Block{Type: domain.CallBlock, ID: id, ProviderID: "toolu_0", Name: "f", Arguments: args, RawArguments: raw}
-}
-
-func pixels(kind, data string) domain.Block {
-	return domain.Block{Type: domain.ImageBlock, MimeType: kind, Data: data}
 }
 
 // signed is a thinking block that the model of the tests has made.
@@ -257,67 +248,12 @@ func TestCleanRequests(t *testing.T) {
 // TestAnyHistory: what the kernel may present becomes a request that the strictest backend takes, whatever backends wrote
 // it and at whatever point it is asked.
 func TestAnyHistory(t *testing.T) {
-	random := rand.New(rand.NewPCG(3, 4))
-	for range 1500 {
-		req := ports.ModelRequest{Model: oneOf(random, model, "claude-test-5", "m"), System: oddText(random), Messages: history(random)}
-		req.Options.Thinking = oneOf(random, "", "low", "max", "none")
-		req.Options.MaxTokens = oneOf(random, 0, 1, 1500, 9000)
-		if random.IntN(2) == 0 {
-			warm := random.Float64()
-			req.Options.Temperature = &warm
-		}
-		req.Tools = []ports.ToolSpec{{Name: oneOf(random, "f", "a.b", "ä"), Schema: oneOf(random, "", `{}`, `{"type":"object"}`, `[]`)}, {Name: "g"}}
-		requestOf(t, req)
-	}
-}
-
-func oneOf[T any](random *rand.Rand, list ...T) T { return list[random.IntN(len(list))] }
-
-func oddText(random *rand.Rand) string {
-	return oneOf(random, "plain", "", " \n", "a\x00b", "\xff\xfe", "😀 \u2028", strings.Repeat("long ", 9))
-}
-
-// history returns messages as domain.Transcript.Context gives them: no neighbouring users, each call with its results.
-func history(random *rand.Rand) []domain.Message {
-	list := []domain.Message{userOf(text(oddText(random)))}
-	for n := range random.IntN(6) {
-		m := oddAnswer(random, n)
-		list = append(list, m)
-		for _, b := range m.Content {
-			if b.Type == domain.CallBlock {
-				r := resultOf(b.ID, text(oddText(random)), pixels(oneOf(random, "image/png", "image/x", ""), oneOf(random, "AAAA", "A", "")))
-				r.IsError = random.IntN(2) == 0
-				list = append(list, r)
-			}
-		}
-		if random.IntN(3) > 0 {
-			list = append(list, userOf(text(oddText(random)), text(oddText(random))))
-		}
-	}
-	return list
-}
-
-func oddAnswer(random *rand.Rand, turn int) domain.Message {
-	m := assistantOf()
-	m.Provider, m.Model = oneOf(random, "anthropic", "openai", ""), oneOf(random, model, "claude-test-4-5", "claude-test-5", "m")
-	for i := range random.IntN(5) {
-		switch random.IntN(5) {
-		case 0:
-			m.Content = append(m.Content, text(oddText(random)))
-		case 1:
-			s := oddText(random)
-			m.Content = append(m.Content, thinks(s, oneOf(random, "", anthropictest.Sign(m.Model, s))))
-		case 2:
-			m.Content = append(m.Content, thinks("", redactedMark+anthropictest.Sign(m.Model, "redacted")))
-		default:
-			id := fmt.Sprintf(oneOf(random, "call_%d_%d", "functions.x:%d/%d", strings.Repeat("x", 90)+"%d_%d"), turn, i)
-			c := kernelCall(id, oneOf(random, `{}`, `{"a":"\u0000"}`), "")
-			if random.IntN(3) == 0 {
-				c.Arguments, c.RawArguments = "", oneOf(random, " ", `{"a":`, "\xff\x00")
-			}
-			c.Name = oneOf(random, "f", "a.b", "", "ü\x00")
-			m.Content = append(m.Content, c)
-		}
-	}
-	return m
+	wiretest.TestAnyHistory(t, wiretest.Histories{
+		Provider: defaultName, Models: []string{model, "claude-test-4-5", "claude-test-5"},
+		Signed: func(r *rand.Rand, m domain.Message, _ int) domain.Block {
+			s := wiretest.OddText(r)
+			return wiretest.OneOf(r, thinks(s, anthropictest.Sign(m.Model, s)), thinks("", redactedMark+anthropictest.Sign(m.Model, "redacted")))
+		},
+		Check: func(t *testing.T, req ports.ModelRequest) { requestOf(t, req) },
+	})
 }

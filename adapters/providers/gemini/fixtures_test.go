@@ -42,7 +42,6 @@ func signed(part, signature string) string {
 	return strings.TrimSuffix(part, "}") + `,"thoughtSignature":"` + signature + `"}`
 }
 
-func text(s string) domain.Block   { return domain.Block{Type: domain.TextBlock, Text: s} }
 func thinks(s string) domain.Block { return domain.Block{Type: domain.ThinkingBlock, Thinking: s} }
 
 func calling(id, name, args string) domain.Block {

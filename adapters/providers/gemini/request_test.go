@@ -2,7 +2,6 @@ package gemini
 
 import (
 	"encoding/json"
-	"fmt"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -10,11 +9,18 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/keel-agent/keel/adapters/providers/gemini/geminitest"
+	"github.com/keel-agent/keel/adapters/providers/wire/wiretest"
 	"github.com/keel-agent/keel/domain"
 	"github.com/keel-agent/keel/ports"
 )
 
 const model = geminitest.Model
+
+// The blocks and messages of wiretest, in short.
+var (
+	text, pixels = wiretest.Text, wiretest.Image
+	userOf       = wiretest.User
+)
 
 // bodyOf returns the body of the request for req, which the strictest backend takes.
 func bodyOf(t *testing.T, p *Provider, req ports.ModelRequest) []byte {
@@ -44,10 +50,6 @@ func contentsOf(t *testing.T, list ...domain.Message) (turns []string) {
 	return turns
 }
 
-func userOf(blocks ...domain.Block) domain.Message {
-	return domain.Message{Role: domain.RoleUser, Content: blocks}
-}
-
 // modelOf is an answer of the model that is asked, other one of another backend.
 func modelOf(blocks ...domain.Block) domain.Message {
 	return domain.Message{Role: domain.RoleAssistant, Content: blocks, Provider: "gemini", Model: model}
@@ -63,10 +65,6 @@ func resultOf(id, name string, blocks ...domain.Block) domain.Message {
 
 func kernelCall(id, name, args, providerID string) domain.Block {
 	return domain.Block{Type: domain.CallBlock, ID: id, Name: name, Arguments: args, ProviderID: providerID}
-}
-
-func pixels(mime, data string) domain.Block {
-	return domain.Block{Type: domain.ImageBlock, MimeType: mime, Data: data}
 }
 
 func signText(s string) domain.Block { return proved(text(s), geminitest.Sign(model, "text false "+s)) }
@@ -283,71 +281,20 @@ func TestNamesOnTheWire(t *testing.T) {
 // TestAnyHistory: what the kernel may present becomes a request that the strictest backend takes, whatever backends wrote
 // it and at whatever point it is asked.
 func TestAnyHistory(t *testing.T) {
-	random := rand.New(rand.NewPCG(3, 4))
 	p := provider(t)
-	for range 1500 {
-		req := ports.ModelRequest{Model: oneOf(random, model, "gemini-4-test", "gemini-2.5-pro", "gemma"), System: oddText(random), Messages: history(random)}
-		req.Options.Thinking = oneOf(random, "", "low", "max", "none")
-		req.Options.MaxTokens = oneOf(random, 0, 1, 1500, 9000)
-		if random.IntN(2) == 0 {
-			warm := random.Float64()
-			req.Options.Temperature = &warm
-		}
-		req.Tools = []ports.ToolSpec{{Name: oneOf(random, "f", "a.b", "ä", "7"), Description: oddText(random), Schema: oneOf(random, "", `{}`, `{"type":"object"}`, `[]`, `{"$schema":"x"}`)}, {Name: "g"}}
-		bodyOf(t, p, req)
-	}
+	wiretest.TestAnyHistory(t, wiretest.Histories{
+		Provider: defaultName, Models: []string{model, "gemini-4-test", "gemini-2.5-pro", "gemma"}, Signed: oddlySigned,
+		Check: func(t *testing.T, req ports.ModelRequest) { bodyOf(t, p, req) },
+	})
 }
 
-func oneOf[T any](random *rand.Rand, list ...T) T { return list[random.IntN(len(list))] }
-
-func oddText(random *rand.Rand) string {
-	return oneOf(random, "plain", "", " \n", "a\x00b", "\xff\xfe", "😀 \u2028", strings.Repeat("long ", 9))
-}
-
-// history returns messages as domain.Transcript.Context gives them: no neighbouring users, each call with its results.
-func history(random *rand.Rand) []domain.Message {
-	list := []domain.Message{userOf(text(oddText(random)))}
-	for n := range random.IntN(6) {
-		m := oddAnswer(random, n)
-		list = append(list, m)
-		for _, b := range m.Content {
-			if b.Type == domain.CallBlock {
-				r := resultOf(b.ID, b.Name, text(oddText(random)), pixels(oneOf(random, "image/png", "image/x", ""), oneOf(random, "AAAA", "A", "")))
-				r.IsError = random.IntN(2) == 0
-				list = append(list, r)
-			}
-		}
-		if random.IntN(3) > 0 {
-			list = append(list, userOf(text(oddText(random)), text(oddText(random))))
-		}
-	}
-	return list
-}
-
-// oddAnswer returns an answer of any backend. What a model signed, it signed for itself.
-func oddAnswer(random *rand.Rand, turn int) domain.Message {
-	m := modelOf()
-	m.Provider, m.Model = oneOf(random, "gemini", "openai", ""), oneOf(random, model, "gemini-2.5-pro", "m")
-	sign := func(b domain.Block, said string) domain.Block {
-		return proved(b, oneOf(random, "", geminitest.Sign(m.Model, said)))
-	}
-	for i := range random.IntN(5) {
-		s := oddText(random)
-		switch random.IntN(6) {
-		case 0:
-			m.Content = append(m.Content, sign(text(s), "text false "+s))
-		case 1:
-			m.Content = append(m.Content, sign(thinks(s), "text true "+s))
-		case 2:
-			data := oneOf(random, "AAAA", "A")
-			m.Content = append(m.Content, sign(pixels(oneOf(random, "image/png", "image/x"), data), "data "+data))
-		default:
-			c := kernelCall(fmt.Sprintf("call_%d_%d", turn, i), oneOf(random, "f", "a.b", "", "ü\x00"), oneOf(random, `{}`, `{"a":"\u0000"}`), oneOf(random, "", "call_0", "i\x00", s))
-			if random.IntN(3) == 0 {
-				c.Arguments, c.RawArguments = "", oneOf(random, " ", `{"a":`, "\xff\x00")
-			}
-			m.Content = append(m.Content, sign(c, "call "+wireName(c.Name)+" "+c.Arguments))
-		}
-	}
-	return m
+// oddlySigned returns a block of any kind that the model of m signed for itself.
+func oddlySigned(r *rand.Rand, m domain.Message, n int) domain.Block {
+	sign := func(b domain.Block, said string) domain.Block { return proved(b, geminitest.Sign(m.Model, said)) }
+	s, data := wiretest.OddText(r), wiretest.OneOf(r, "AAAA", "A")
+	c := wiretest.OddCall(r, n)
+	return wiretest.OneOf(r,
+		sign(text(s), "text false "+s), sign(thinks(s), "text true "+s), sign(c, "call "+wireName(c.Name)+" "+c.Arguments),
+		sign(pixels(wiretest.OneOf(r, "image/png", "image/x"), data), "data "+data),
+	)
 }

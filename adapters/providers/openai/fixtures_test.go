@@ -51,8 +51,6 @@ func says(stop domain.StopReason, blocks ...domain.Block) ports.Reply {
 
 func (f fixture) asked() fixture { f.want.Model = "asked"; return f }
 
-func text(s string) domain.Block { return domain.Block{Type: domain.TextBlock, Text: s} }
-
 func thinks(s string) domain.Block { return domain.Block{Type: domain.ThinkingBlock, Thinking: s} }
 
 func calling(id, name, args string) domain.Block {

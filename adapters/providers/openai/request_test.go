@@ -9,10 +9,18 @@ import (
 
 	"github.com/keel-agent/keel/adapters/providers/openai/openaitest"
 	"github.com/keel-agent/keel/adapters/providers/wire"
+	"github.com/keel-agent/keel/adapters/providers/wire/wiretest"
 	"github.com/keel-agent/keel/domain"
 	"github.com/keel-agent/keel/ports"
 )
 
+// The blocks and messages of wiretest, in short.
+var (
+	text, kernelCall, pixels = wiretest.Text, wiretest.Call, wiretest.Image
+	userOf, resultOf         = wiretest.User, wiretest.Result
+)
+
+// requestOf returns the request for req, which the strictest backend takes.
 func requestOf(t *testing.T, req ports.ModelRequest) string {
 	p, err := New(Config{BaseURL: "http://127.0.0.1:1"})
 	require.NoError(t, err)
@@ -25,24 +33,8 @@ func requestOf(t *testing.T, req ports.ModelRequest) string {
 	return string(body)
 }
 
-func userOf(blocks ...domain.Block) domain.Message {
-	return domain.Message{Role: domain.RoleUser, Content: blocks}
-}
-
 func assistantOf(blocks ...domain.Block) domain.Message {
 	return domain.Message{Role: domain.RoleAssistant, Content: blocks}
-}
-
-func resultOf(id string, blocks ...domain.Block) domain.Message {
-	return domain.Message{Role: domain.RoleTool, CallID: id, ToolName: "f", Content: blocks}
-}
-
-func kernelCall(id, args, raw string) domain.Block {
-	return domain.Block{Type: domain.CallBlock, ID: id, ProviderID: "call_0", Name: "f", Arguments: args, RawArguments: raw}
-}
-
-func pixels(kind, data string) domain.Block {
-	return domain.Block{Type: domain.ImageBlock, MimeType: kind, Data: data}
 }
 
 // wireMessages returns the messages of the request for messages, each as its JSON.
@@ -175,4 +167,13 @@ func TestWireID(t *testing.T) {
 	require.Equal(t, long, wireID(strings.Repeat("x", 200)))
 	require.NotEqual(t, long, wireID(strings.Repeat("x", 199)))
 	require.Regexp(t, `^call_[0-9a-f]{32}$`, wireID("functions.read:0"))
+}
+
+// TestAnyHistory: what the kernel may present becomes a request that the strictest backend takes, whatever backends wrote
+// it and at whatever point it is asked.
+func TestAnyHistory(t *testing.T) {
+	wiretest.TestAnyHistory(t, wiretest.Histories{
+		Provider: defaultName, Models: []string{openaitest.Model},
+		Check: func(t *testing.T, req ports.ModelRequest) { requestOf(t, req) },
+	})
 }

@@ -65,12 +65,6 @@ func (f fixture) counting(u *domain.Usage) fixture { f.want.Usage = u; return f 
 
 func (f fixture) ending(err error) fixture { f.end = err; return f }
 
-func text(s string) domain.Block { return domain.Block{Type: domain.TextBlock, Text: s} }
-
-func thinks(s, signature string) domain.Block {
-	return domain.Block{Type: domain.ThinkingBlock, Thinking: s, Signature: signature}
-}
-
 // signedAs is the signature of a reasoning item with an id, encrypted content and the parts of a summary.
 func signedAs(id, encrypted string, summary ...string) string {
 	var parts []string

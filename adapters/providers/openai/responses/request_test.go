@@ -13,11 +13,18 @@ import (
 	"github.com/keel-agent/keel/adapters/providers/openai"
 	"github.com/keel-agent/keel/adapters/providers/openai/responses/responsestest"
 	"github.com/keel-agent/keel/adapters/providers/wire"
+	"github.com/keel-agent/keel/adapters/providers/wire/wiretest"
 	"github.com/keel-agent/keel/domain"
 	"github.com/keel-agent/keel/ports"
 )
 
 const model = responsestest.Model
+
+// The blocks and messages of wiretest, in short.
+var (
+	text, thinks, kernelCall, pixels = wiretest.Text, wiretest.Thinking, wiretest.Call, wiretest.Image
+	userOf, resultOf                 = wiretest.User, wiretest.Result
+)
 
 // requestOf returns the request for req, which the strict backend takes.
 func requestOf(t testing.TB, req ports.ModelRequest) string {
@@ -47,24 +54,8 @@ func itemsOf(t testing.TB, messages ...domain.Message) (list []string) {
 	return list
 }
 
-func userOf(blocks ...domain.Block) domain.Message {
-	return domain.Message{Role: domain.RoleUser, Content: blocks}
-}
-
 func assistantOf(blocks ...domain.Block) domain.Message {
 	return domain.Message{Role: domain.RoleAssistant, Provider: DefaultName, Model: model, Content: blocks}
-}
-
-func resultOf(id string, blocks ...domain.Block) domain.Message {
-	return domain.Message{Role: domain.RoleTool, CallID: id, ToolName: "f", Content: blocks}
-}
-
-func kernelCall(id, args, raw string) domain.Block {
-	return domain.Block{Type: domain.CallBlock, ID: id, ProviderID: "call_0", Name: "f", Arguments: args, RawArguments: raw}
-}
-
-func pixels(kind, data string) domain.Block {
-	return domain.Block{Type: domain.ImageBlock, MimeType: kind, Data: data}
 }
 
 // reasoned is a reasoning item that a model has made, as it stands in the ledger.
@@ -231,64 +222,11 @@ func TestCleanRequests(t *testing.T) {
 // TestAnyHistory: what the kernel may present becomes a request that the strictest backend takes, whatever backends wrote
 // it and at whatever point it is asked.
 func TestAnyHistory(t *testing.T) {
-	random := rand.New(rand.NewPCG(3, 4))
-	for range 1500 {
-		req := ports.ModelRequest{Model: oneOf(random, model, "gpt-best", "m"), System: oddText(random), Messages: history(random)}
-		req.Options.Thinking = oneOf(random, "", "low", "max", "none")
-		req.Options.MaxTokens = oneOf(random, 0, 1, 1500)
-		if random.IntN(2) == 0 {
-			warm := random.Float64()
-			req.Options.Temperature = &warm
-		}
-		req.Tools = []ports.ToolSpec{{Name: oneOf(random, "f", "a.b", "ä"), Schema: oneOf(random, "", `{}`, `{"type":"object"}`, `[]`)}, {Name: "g"}}
-		requestOf(t, req)
-	}
-}
-
-func oneOf[T any](random *rand.Rand, list ...T) T { return list[random.IntN(len(list))] }
-
-func oddText(random *rand.Rand) string {
-	return oneOf(random, "plain", "", " \n", "a\x00b", "\xff\xfe", "😀 \u2028", strings.Repeat("long ", 9))
-}
-
-// history returns messages as domain.Transcript.Context gives them: each call with its results.
-func history(random *rand.Rand) []domain.Message {
-	list := []domain.Message{userOf(text(oddText(random)))}
-	for n := range random.IntN(6) {
-		m := oddAnswer(random, n)
-		list = append(list, m)
-		for _, b := range m.Content {
-			if b.Type == domain.CallBlock {
-				list = append(list, resultOf(b.ID, text(oddText(random)), pixels(oneOf(random, "image/png", "image/x", ""), oneOf(random, "AAAA", "A", ""))))
-			}
-		}
-		if random.IntN(3) > 0 {
-			list = append(list, userOf(text(oddText(random)), text(oddText(random))))
-		}
-	}
-	return list
-}
-
-func oddAnswer(random *rand.Rand, turn int) domain.Message {
-	m := assistantOf()
-	m.Provider, m.Model = oneOf(random, DefaultName, "openai", ""), oneOf(random, model, "gpt-test", "gpt-best", "m")
-	for i := range random.IntN(5) {
-		switch random.IntN(5) {
-		case 0:
-			m.Content = append(m.Content, text(oddText(random)))
-		case 1:
-			m.Content = append(m.Content, thinks(oddText(random), oneOf(random, "", "c2ln", "reasoning_item:{")))
-		case 2:
-			m.Content = append(m.Content, reasoned(m.Model, fmt.Sprintf("rs_%d", i), "hm"))
-		default:
-			id := fmt.Sprintf(oneOf(random, "call_%d_%d", "functions.x:%d/%d", strings.Repeat("x", 90)+"%d_%d"), turn, i)
-			c := kernelCall(id, oneOf(random, `{}`, `{"a":"\u0000"}`), "")
-			if random.IntN(3) == 0 {
-				c.Arguments, c.RawArguments = "", oneOf(random, " ", `{"a":`, "\xff\x00")
-			}
-			c.Name = oneOf(random, "f", "a.b", "", "ü\x00")
-			m.Content = append(m.Content, c)
-		}
-	}
-	return m
+	wiretest.TestAnyHistory(t, wiretest.Histories{
+		Provider: DefaultName, Models: []string{model, "gpt-test", "gpt-best"},
+		Signed: func(r *rand.Rand, m domain.Message, n int) domain.Block {
+			return wiretest.OneOf(r, reasoned(m.Model, fmt.Sprintf("rs_%d", n), "hm"), thinks(wiretest.OddText(r), "reasoning_item:{"))
+		},
+		Check: func(t *testing.T, req ports.ModelRequest) { requestOf(t, req) },
+	})
 }
