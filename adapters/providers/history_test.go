@@ -50,7 +50,7 @@ func TestAnyHistory(t *testing.T) {
 			})
 		}
 	})
-	if n >= 8 {
+	if n >= 16 {
 		for _, b := range backends {
 			require.Equal(t, b.sign != nil, replays.by[b.provider] > 0, "what %s signed went back %d times", b.provider, replays.by[b.provider])
 		}

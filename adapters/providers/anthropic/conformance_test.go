@@ -1,7 +1,6 @@
 package anthropic_test
 
 import (
-	"net/http"
 	"strconv"
 	"testing"
 
@@ -9,6 +8,7 @@ import (
 
 	"github.com/keel-agent/keel/adapters/providers/anthropic"
 	"github.com/keel-agent/keel/adapters/providers/anthropic/anthropictest"
+	"github.com/keel-agent/keel/adapters/providers/wire/wiretest"
 	"github.com/keel-agent/keel/domain"
 	"github.com/keel-agent/keel/ports"
 	"github.com/keel-agent/keel/ports/portstest"
@@ -23,7 +23,7 @@ func play(t *testing.T, scene portstest.ProviderScene) (ports.Provider, ports.Mo
 	s := anthropictest.Start(t)
 	p := newProvider(t, anthropic.Config{BaseURL: s.URL(), Model: anthropictest.Model})
 	s.Push(answerOf(scene))
-	return p, ports.ModelRequest{Messages: []domain.Message{user("hi")}}
+	return p, ports.ModelRequest{Messages: []domain.Message{wiretest.User(wiretest.Text("hi"))}}
 }
 
 func answerOf(scene portstest.ProviderScene) anthropictest.Response {
@@ -76,15 +76,9 @@ func stopOf(scene portstest.ProviderScene) string {
 
 func newProvider(t *testing.T, cfg anthropic.Config) *anthropic.Provider {
 	if cfg.HTTPClient == nil {
-		transport := &http.Transport{}
-		t.Cleanup(transport.CloseIdleConnections)
-		cfg.HTTPClient = &http.Client{Transport: transport}
+		cfg.HTTPClient = wiretest.Client(t)
 	}
 	p, err := anthropic.New(cfg)
 	require.NoError(t, err)
 	return p
-}
-
-func user(s string) domain.Message {
-	return domain.Message{Role: domain.RoleUser, Content: []domain.Block{{Type: domain.TextBlock, Text: s}}}
 }

@@ -1,18 +1,15 @@
 package anthropic_test
 
 import (
-	"context"
-	"errors"
 	"net/http"
-	"slices"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/keel-agent/keel/adapters/providers/anthropic"
 	"github.com/keel-agent/keel/adapters/providers/anthropic/anthropictest"
+	"github.com/keel-agent/keel/adapters/providers/wire/wiretest"
 	"github.com/keel-agent/keel/domain"
 	"github.com/keel-agent/keel/ports"
 )
@@ -26,22 +23,7 @@ func start(t *testing.T, answers ...anthropictest.Response) (*anthropictest.Serv
 }
 
 func ask(t *testing.T, p *anthropic.Provider, options ...func(*ports.ModelRequest)) (ports.Reply, error) {
-	req := ports.ModelRequest{Messages: []domain.Message{user("hi")}}
-	for _, o := range options {
-		o(&req)
-	}
-	reply, err := p.Generate(t.Context(), req, func(ports.Delta) {})
-	for cause := err; cause != nil; cause = errors.Unwrap(cause) {
-		require.NotContains(t, cause.Error(), key)
-	}
-	return reply, err
-}
-
-func faultOf(t *testing.T, err error) *ports.ProviderError {
-	t.Helper()
-	var fault *ports.ProviderError
-	require.ErrorAs(t, err, &fault)
-	return fault
+	return wiretest.Ask(t, p, key, options...)
 }
 
 var hello = anthropictest.Stream("end_turn", anthropictest.Text("Hel", "lo"))
@@ -64,31 +46,14 @@ func TestEndsOfConnections(t *testing.T) {
 	whole := anthropictest.Begun(anthropictest.Text("Hello"))
 	stopped := anthropictest.Begun(anthropictest.Text("Hello"))
 	stopped.Steps = append(stopped.Steps, anthropictest.Step{Write: anthropictest.Stop("end_turn")})
-	for name, c := range map[string]struct {
-		answer anthropictest.Response
-		code   string
-	}{
-		"K04 E: reset behind the stop reason": {stopped.Ending(anthropictest.Reset), ""},
-		"closed behind the stop reason":       {stopped.Ending(anthropictest.Drop), ""},
-		"K04 A: reset in the answer":          {whole.Ending(anthropictest.Reset), "connection"},
-		"closed in the answer":                {whole.Ending(anthropictest.Drop), "connection"},
-		"ended in the answer":                 {whole, "cut"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			// The end waits until the client has read the answer: a reset may overtake what was sent before it.
-			read := make(chan struct{})
-			c.answer.Steps = append(slices.Clip(c.answer.Steps), anthropictest.Step{Until: read})
-			_, p := start(t, c.answer)
-			reply, err := p.Generate(t.Context(), ports.ModelRequest{}, func(ports.Delta) { close(read) })
-			require.Equal(t, []domain.Block{{Type: domain.TextBlock, Text: "Hello"}}, reply.Content)
-			if c.code == "" {
-				require.NoError(t, err)
-				return
-			}
-			require.Equal(t, c.code, faultOf(t, err).Code)
-			require.Equal(t, ports.Retryable, faultOf(t, err).Class)
-		})
-	}
+	open := func(t *testing.T, answer wiretest.Response) ports.Provider { _, p := start(t, answer); return p }
+	wiretest.TestEnds(t, open, map[string]wiretest.Ended{
+		"K04 E: reset behind the stop reason": {Answer: stopped.Ending(anthropictest.Reset)},
+		"closed behind the stop reason":       {Answer: stopped.Ending(anthropictest.Drop)},
+		"K04 A: reset in the answer":          {Answer: whole.Ending(anthropictest.Reset), Code: "connection"},
+		"closed in the answer":                {Answer: whole.Ending(anthropictest.Drop), Code: "connection"},
+		"ended in the answer":                 {Answer: whole, Code: "cut"},
+	})
 }
 
 // TestRefusals: each status and type of error has its class.
@@ -114,7 +79,7 @@ func TestRefusals(t *testing.T) {
 	} {
 		_, p := start(t, anthropictest.Error(c.status, anthropictest.Fault(c.kind, c.message)))
 		reply, err := ask(t, p)
-		fault := faultOf(t, err)
+		fault := wiretest.Fault(t, err)
 		require.Equal(t, c.class, fault.Class, "%v", fault)
 		require.Equal(t, c.kind, fault.Code)
 		require.Equal(t, c.status, fault.Status)
@@ -134,7 +99,7 @@ func TestKeyIsNeverTold(t *testing.T) {
 	}
 	unreachable := newProvider(t, anthropic.Config{BaseURL: "http://user:" + key + "@127.0.0.1:1", Model: "m"})
 	_, err := ask(t, unreachable)
-	require.Equal(t, "connection", faultOf(t, err).Code)
+	require.Equal(t, "connection", wiretest.Fault(t, err).Code)
 	_, err = unreachable.Models(t.Context(), ports.Confidential{})
 	require.NotContains(t, err.Error(), key)
 }
@@ -150,8 +115,8 @@ func TestRetryAfter(t *testing.T) {
 	_, p := start(t, limited("Retry-After", "86400"), limited("Retry-After", "1.5"), limited("Retry-After", "1m30s"), inside)
 	for _, want := range []time.Duration{24 * time.Hour, 1500 * time.Millisecond, 90 * time.Second, 250 * time.Millisecond} {
 		_, err := ask(t, p)
-		require.Equal(t, want, faultOf(t, err).RetryAfter)
-		require.Equal(t, ports.Retryable, faultOf(t, err).Class)
+		require.Equal(t, want, wiretest.Fault(t, err).RetryAfter)
+		require.Equal(t, ports.Retryable, wiretest.Fault(t, err).Class)
 	}
 }
 
@@ -186,7 +151,7 @@ func TestDefaultModelIsDiscovered(t *testing.T) {
 	p := newProvider(t, anthropic.Config{BaseURL: s.URL()})
 	s.SetModels("")
 	_, err := ask(t, p)
-	require.Equal(t, "no_model", faultOf(t, err).Code)
+	require.Equal(t, "no_model", wiretest.Fault(t, err).Code)
 	s.SetModels(`{"data":[{"id":"first"},{"id":"second"}]}`)
 	s.Push(hello)
 	_, err = ask(t, p)
@@ -239,70 +204,21 @@ func TestFromEnv(t *testing.T) {
 // TestCancelledAtTheEnd: a cancellation wins over an answer that was complete by then.
 func TestCancelledAtTheEnd(t *testing.T) {
 	_, p := start(t, anthropictest.Stream("end_turn", anthropictest.Text("x")))
-	cause := errors.New("enough")
-	ctx, cancel := context.WithCancelCause(t.Context())
-	reply, err := p.Generate(ctx, ports.ModelRequest{}, func(ports.Delta) { cancel(cause) })
-	require.ErrorIs(t, err, cause)
-	require.Equal(t, "x", reply.Content[0].Text)
+	wiretest.TestCancelledAtTheEnd(t, p)
 }
-
-// slowBody is a body that sends a piece every three seconds, the last one without end.
-type slowBody struct {
-	ctx  context.Context
-	list []string
-}
-
-func (b *slowBody) Read(p []byte) (int, error) {
-	timer := time.NewTimer(3 * time.Second)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-b.ctx.Done():
-		return 0, context.Cause(b.ctx)
-	}
-	n := copy(p, b.list[0])
-	if len(b.list) > 1 {
-		b.list = b.list[1:]
-	}
-	return n, nil
-}
-
-func (b *slowBody) Close() error { return nil }
-
-type roundTrip func(*http.Request) (*http.Response, error)
-
-func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 // TestSilence: pings are no life, inside a block or outside of one, and anything else is.
 func TestSilence(t *testing.T) {
 	pieces := anthropictest.Text("x", "y")(0)
 	empty := anthropictest.Text("", "")(0)[1]
-	for name, c := range map[string]struct {
-		list []string
-		want time.Duration
-		code string
-	}{
-		"pings":                   {[]string{anthropictest.Ping()}, 10 * time.Second, "idle"},
-		"pings inside a block":    {[]string{anthropictest.Begin(), pieces[0], anthropictest.Ping()}, 16 * time.Second, "idle"},
-		"empty pieces":            {[]string{pieces[0], empty}, 13 * time.Second, "idle"},
-		"silence after some life": {[]string{pieces[0], pieces[1], pieces[2], anthropictest.Ping()}, 19 * time.Second, "idle"},
-		"no end behind the stop":  {[]string{pieces[0], pieces[1], anthropictest.Stop("end_turn"), anthropictest.Ping()}, 12 * time.Second, ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				begin := time.Now()
-				client := &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
-					return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: &slowBody{r.Context(), c.list}, Request: r}, nil
-				})}
-				p := newProvider(t, anthropic.Config{BaseURL: "http://x", Model: "m", HTTPClient: client, IdleTimeout: 10 * time.Second})
-				_, err := ask(t, p)
-				require.Equal(t, c.want, time.Since(begin))
-				if c.code == "" {
-					require.NoError(t, err)
-					return
-				}
-				require.Equal(t, c.code, faultOf(t, err).Code)
-			})
-		})
+	open := func(t *testing.T, client *http.Client) ports.Provider {
+		return newProvider(t, anthropic.Config{BaseURL: "http://x", Model: "m", HTTPClient: client, IdleTimeout: 10 * time.Second})
 	}
+	wiretest.TestSilence(t, 3*time.Second, open, map[string]wiretest.Silence{
+		"pings":                   {Pieces: []string{anthropictest.Ping()}, Want: 10 * time.Second, Code: "idle"},
+		"pings inside a block":    {Pieces: []string{anthropictest.Begin(), pieces[0], anthropictest.Ping()}, Want: 16 * time.Second, Code: "idle"},
+		"empty pieces":            {Pieces: []string{pieces[0], empty}, Want: 13 * time.Second, Code: "idle"},
+		"silence after some life": {Pieces: []string{pieces[0], pieces[1], pieces[2], anthropictest.Ping()}, Want: 19 * time.Second, Code: "idle"},
+		"no end behind the stop":  {Pieces: []string{pieces[0], pieces[1], anthropictest.Stop("end_turn"), anthropictest.Ping()}, Want: 12 * time.Second},
+	})
 }

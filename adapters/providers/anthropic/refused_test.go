@@ -10,6 +10,7 @@ import (
 
 	"github.com/keel-agent/keel/adapters/providers/anthropic"
 	"github.com/keel-agent/keel/adapters/providers/anthropic/anthropictest"
+	"github.com/keel-agent/keel/adapters/providers/wire/wiretest"
 	"github.com/keel-agent/keel/domain"
 	"github.com/keel-agent/keel/ports"
 )
@@ -66,7 +67,7 @@ func TestRefusedParameters(t *testing.T) {
 
 			s.Push(refusal(c.message))
 			_, err := ask(t, p, options(c.options))
-			require.Equal(t, ports.Fatal, faultOf(t, err).Class, "the same refusal twice is a fault")
+			require.Equal(t, ports.Fatal, wiretest.Fault(t, err).Class, "the same refusal twice is a fault")
 		})
 	}
 }
@@ -79,7 +80,9 @@ func TestRefusedThinking(t *testing.T) {
 	forged := domain.Message{Role: domain.RoleAssistant, Provider: "anthropic", Model: anthropictest.Model, Content: []domain.Block{
 		{Type: domain.ThinkingBlock, Thinking: "Hm", Signature: "forged"}, {Type: domain.TextBlock, Text: "Yes."},
 	}}
-	_, err := ask(t, p, func(r *ports.ModelRequest) { r.Messages = []domain.Message{user("a"), forged, user("b")} })
+	_, err := ask(t, p, func(r *ports.ModelRequest) {
+		r.Messages = []domain.Message{wiretest.User(wiretest.Text("a")), forged, wiretest.User(wiretest.Text("b"))}
+	})
 	require.NoError(t, err)
 	require.Len(t, s.Refused(), 1)
 	require.ErrorContains(t, s.Refused()[0], "Invalid `signature`")
@@ -98,12 +101,12 @@ func TestRefusedSideBySide(t *testing.T) {
 	s, p := start(t, late)
 	go func() {
 		defer close(both)
-		_, err := p.Generate(t.Context(), ports.ModelRequest{Messages: []domain.Message{user("hi")}, Options: options}, func(ports.Delta) {})
+		_, err := p.Generate(t.Context(), ports.ModelRequest{Messages: []domain.Message{wiretest.User(wiretest.Text("hi"))}, Options: options}, func(ports.Delta) {})
 		assert.NoError(t, err)
 	}()
 	require.Eventually(t, func() bool { return len(s.Requests()) == 1 }, 5*time.Second, time.Millisecond)
 	s.Push(refusal, hello, hello)
-	_, err := p.Generate(t.Context(), ports.ModelRequest{Messages: []domain.Message{user("hi")}, Options: options}, func(ports.Delta) {})
+	_, err := p.Generate(t.Context(), ports.ModelRequest{Messages: []domain.Message{wiretest.User(wiretest.Text("hi"))}, Options: options}, func(ports.Delta) {})
 	require.NoError(t, err)
 	close(taught)
 	<-both

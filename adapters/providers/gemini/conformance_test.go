@@ -1,7 +1,6 @@
 package gemini_test
 
 import (
-	"net/http"
 	"strconv"
 	"testing"
 
@@ -9,6 +8,7 @@ import (
 
 	"github.com/keel-agent/keel/adapters/providers/gemini"
 	"github.com/keel-agent/keel/adapters/providers/gemini/geminitest"
+	"github.com/keel-agent/keel/adapters/providers/wire/wiretest"
 	"github.com/keel-agent/keel/domain"
 	"github.com/keel-agent/keel/ports"
 	"github.com/keel-agent/keel/ports/portstest"
@@ -23,7 +23,7 @@ func play(t *testing.T, scene portstest.ProviderScene) (ports.Provider, ports.Mo
 	s := geminitest.Start(t)
 	p := newProvider(t, gemini.Config{BaseURL: s.URL(), Model: geminitest.Model})
 	s.Push(answerOf(scene))
-	return p, ports.ModelRequest{Messages: []domain.Message{user("hi")}}
+	return p, ports.ModelRequest{Messages: []domain.Message{wiretest.User(wiretest.Text("hi"))}}
 }
 
 func answerOf(scene portstest.ProviderScene) geminitest.Response {
@@ -68,15 +68,9 @@ func answerOf(scene portstest.ProviderScene) geminitest.Response {
 
 func newProvider(t *testing.T, cfg gemini.Config) *gemini.Provider {
 	if cfg.HTTPClient == nil {
-		transport := &http.Transport{}
-		t.Cleanup(transport.CloseIdleConnections)
-		cfg.HTTPClient = &http.Client{Transport: transport}
+		cfg.HTTPClient = wiretest.Client(t)
 	}
 	p, err := gemini.New(cfg)
 	require.NoError(t, err)
 	return p
-}
-
-func user(s string) domain.Message {
-	return domain.Message{Role: domain.RoleUser, Content: []domain.Block{{Type: domain.TextBlock, Text: s}}}
 }

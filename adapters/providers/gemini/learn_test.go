@@ -7,6 +7,7 @@ import (
 
 	"github.com/keel-agent/keel/adapters/providers/gemini"
 	"github.com/keel-agent/keel/adapters/providers/gemini/geminitest"
+	"github.com/keel-agent/keel/adapters/providers/wire/wiretest"
 	"github.com/keel-agent/keel/domain"
 	"github.com/keel-agent/keel/ports"
 )
@@ -16,7 +17,7 @@ func called(provider, model, signature string) func(*ports.ModelRequest) {
 	call := domain.Block{Type: domain.CallBlock, ID: "k1", Name: "f", Arguments: "{}", Signature: signature}
 	return func(r *ports.ModelRequest) {
 		r.Messages = []domain.Message{
-			user("a"), {Role: domain.RoleAssistant, Provider: provider, Model: model, Content: []domain.Block{call}},
+			wiretest.User(wiretest.Text("a")), {Role: domain.RoleAssistant, Provider: provider, Model: model, Content: []domain.Block{call}},
 			{Role: domain.RoleTool, CallID: "k1", ToolName: "f", Content: []domain.Block{{Type: domain.TextBlock, Text: "x"}}},
 		}
 	}
@@ -59,12 +60,12 @@ func TestMissingSignature(t *testing.T) {
 
 	s.Push(refusal(missing))
 	_, err := ask(t, p, called("openai", "gpt", ""))
-	require.Equal(t, ports.Fatal, faultOf(t, err).Class, "the same refusal twice is a fault")
+	require.Equal(t, ports.Fatal, wiretest.Fault(t, err).Class, "the same refusal twice is a fault")
 
 	s.Push(geminitest.Stream(geminitest.Last("MISSING_THOUGHT_SIGNATURE")), hello)
 	other := func(r *ports.ModelRequest) { r.Model = "other-model" }
 	_, err = ask(t, p, called("openai", "gpt", ""), other)
-	require.Equal(t, ports.Retryable, faultOf(t, err).Class)
+	require.Equal(t, ports.Retryable, wiretest.Fault(t, err).Class)
 	_, err = ask(t, p, called("openai", "gpt", ""), other)
 	require.NoError(t, err)
 	got = bodies(s)
@@ -86,7 +87,7 @@ func TestRefusedSignature(t *testing.T) {
 
 	s.Push(refusal("Invalid thought signature."), refusal("Invalid thought signature."))
 	_, err = ask(t, p, called("gemini", geminitest.Model, geminitest.Sign(geminitest.Model, "call f {}")))
-	require.Equal(t, ports.Fatal, faultOf(t, err).Class, "the same refusal twice is a fault")
+	require.Equal(t, ports.Fatal, wiretest.Fault(t, err).Class, "the same refusal twice is a fault")
 	require.Len(t, s.Requests(), 4)
 }
 
@@ -113,7 +114,7 @@ func TestRefusedThinking(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, bodies(s)[5], `"thinkingLevel":"LOW"`, "each level stands for itself")
 	_, err = ask(t, p, medium)
-	require.Equal(t, ports.Fatal, faultOf(t, err).Class)
+	require.Equal(t, ports.Fatal, wiretest.Fault(t, err).Class)
 	require.Len(t, s.Requests(), 7, "there is nothing left to leave out")
 
 	s.Push(refusal("Thinking level MINIMAL is not supported for this model."), hello)

@@ -4,15 +4,14 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"slices"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/keel-agent/keel/adapters/providers/gemini"
 	"github.com/keel-agent/keel/adapters/providers/gemini/geminitest"
+	"github.com/keel-agent/keel/adapters/providers/wire/wiretest"
 	"github.com/keel-agent/keel/domain"
 	"github.com/keel-agent/keel/ports"
 )
@@ -26,22 +25,7 @@ func start(t *testing.T, answers ...geminitest.Response) (*geminitest.Server, *g
 }
 
 func ask(t *testing.T, p *gemini.Provider, options ...func(*ports.ModelRequest)) (ports.Reply, error) {
-	req := ports.ModelRequest{Messages: []domain.Message{user("hi")}}
-	for _, o := range options {
-		o(&req)
-	}
-	reply, err := p.Generate(t.Context(), req, func(ports.Delta) {})
-	for cause := err; cause != nil; cause = errors.Unwrap(cause) {
-		require.NotContains(t, cause.Error(), key)
-	}
-	return reply, err
-}
-
-func faultOf(t *testing.T, err error) *ports.ProviderError {
-	t.Helper()
-	var fault *ports.ProviderError
-	require.ErrorAs(t, err, &fault)
-	return fault
+	return wiretest.Ask(t, p, key, options...)
 }
 
 var hello = geminitest.Stream(geminitest.Chunk(geminitest.Text("Hel")), geminitest.Last("STOP", geminitest.Text("lo")))
@@ -65,31 +49,14 @@ func TestAnswerOverHTTP(t *testing.T) {
 func TestEndsOfConnections(t *testing.T) {
 	begun := geminitest.Stream(geminitest.Chunk(geminitest.Text("Hello")))
 	stopped := geminitest.Stream(geminitest.Last("STOP", geminitest.Text("Hello")))
-	for name, c := range map[string]struct {
-		answer geminitest.Response
-		code   string
-	}{
-		"K04 E: reset behind the finish reason": {stopped.Ending(geminitest.Reset), ""},
-		"closed behind the finish reason":       {stopped.Ending(geminitest.Drop), ""},
-		"K04 A: reset in the answer":            {begun.Ending(geminitest.Reset), "connection"},
-		"closed in the answer":                  {begun.Ending(geminitest.Drop), "connection"},
-		"ended in the answer":                   {begun, "cut"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			// The end waits until the client has read the answer: a reset may overtake what was sent before it.
-			read := make(chan struct{})
-			c.answer.Steps = append(slices.Clip(c.answer.Steps), geminitest.Step{Until: read})
-			_, p := start(t, c.answer)
-			reply, err := p.Generate(t.Context(), ports.ModelRequest{}, func(ports.Delta) { close(read) })
-			require.Equal(t, []domain.Block{{Type: domain.TextBlock, Text: "Hello"}}, reply.Content)
-			if c.code == "" {
-				require.NoError(t, err)
-				return
-			}
-			require.Equal(t, c.code, faultOf(t, err).Code)
-			require.Equal(t, ports.Retryable, faultOf(t, err).Class)
-		})
-	}
+	open := func(t *testing.T, answer wiretest.Response) ports.Provider { _, p := start(t, answer); return p }
+	wiretest.TestEnds(t, open, map[string]wiretest.Ended{
+		"K04 E: reset behind the finish reason": {Answer: stopped.Ending(geminitest.Reset)},
+		"closed behind the finish reason":       {Answer: stopped.Ending(geminitest.Drop)},
+		"K04 A: reset in the answer":            {Answer: begun.Ending(geminitest.Reset), Code: "connection"},
+		"closed in the answer":                  {Answer: begun.Ending(geminitest.Drop), Code: "connection"},
+		"ended in the answer":                   {Answer: begun, Code: "cut"},
+	})
 }
 
 // TestRefusals: each status has its class (K33: overflow is told from too many bytes and from a rate limit).
@@ -115,7 +82,7 @@ func TestRefusals(t *testing.T) {
 		_, p := start(t, geminitest.Error(c.status, geminitest.Fault(c.status, c.message)), geminitest.Error(c.status, "["+geminitest.Fault(c.status, c.message)+"]"))
 		for range 2 { // as an object, and in a list
 			reply, err := ask(t, p)
-			fault := faultOf(t, err)
+			fault := wiretest.Fault(t, err)
 			require.Equal(t, c.class, fault.Class, "%v", fault)
 			require.Equal(t, c.code, fault.Code)
 			require.Equal(t, c.status, fault.Status)
@@ -136,7 +103,7 @@ func TestKeyIsNeverTold(t *testing.T) {
 	}
 	unreachable := newProvider(t, gemini.Config{BaseURL: "http://user:" + key + "@127.0.0.1:1", Model: "m"})
 	_, err := ask(t, unreachable)
-	require.Equal(t, "connection", faultOf(t, err).Code)
+	require.Equal(t, "connection", wiretest.Fault(t, err).Code)
 	_, err = unreachable.Models(t.Context(), ports.Confidential{})
 	require.NotContains(t, err.Error(), key)
 }
@@ -151,8 +118,8 @@ func TestWaits(t *testing.T) {
 	_, p := start(t, geminitest.Error(429, limited), header, inside, geminitest.Error(429, geminitest.Fault(429, "slow down")))
 	for _, want := range []time.Duration{37 * time.Second, 5 * time.Second, 37 * time.Second, 0} {
 		_, err := ask(t, p)
-		require.Equal(t, want, faultOf(t, err).RetryAfter)
-		require.Equal(t, ports.Retryable, faultOf(t, err).Class)
+		require.Equal(t, want, wiretest.Fault(t, err).RetryAfter)
+		require.Equal(t, ports.Retryable, wiretest.Fault(t, err).Class)
 	}
 }
 
@@ -191,7 +158,7 @@ func TestDefaultModelIsDiscovered(t *testing.T) {
 	p := newProvider(t, gemini.Config{BaseURL: s.URL()})
 	s.SetModels("")
 	_, err := ask(t, p)
-	require.Equal(t, "no_model", faultOf(t, err).Code)
+	require.Equal(t, "no_model", wiretest.Fault(t, err).Code)
 	s.SetModels(`{"models":[{"name":"models/first"},{"name":"models/second"}]}`)
 	s.Push(hello)
 	_, err = ask(t, p)
@@ -257,38 +224,8 @@ func cancelled(t *testing.T) context.Context {
 // TestCancelledAtTheEnd: a cancellation wins over an answer that was complete by then.
 func TestCancelledAtTheEnd(t *testing.T) {
 	_, p := start(t, geminitest.Stream(geminitest.Last("STOP", geminitest.Text("x"))))
-	ctx, cancel := context.WithCancelCause(t.Context())
-	reply, err := p.Generate(ctx, ports.ModelRequest{}, func(ports.Delta) { cancel(errEnough) })
-	require.ErrorIs(t, err, errEnough)
-	require.Equal(t, "x", reply.Content[0].Text)
+	wiretest.TestCancelledAtTheEnd(t, p)
 }
-
-// slowBody is a body that sends a piece every two seconds, the last one without end.
-type slowBody struct {
-	ctx  context.Context
-	list []string
-}
-
-func (b *slowBody) Read(p []byte) (int, error) {
-	timer := time.NewTimer(2 * time.Second)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-b.ctx.Done():
-		return 0, context.Cause(b.ctx)
-	}
-	n := copy(p, b.list[0])
-	if len(b.list) > 1 {
-		b.list = b.list[1:]
-	}
-	return n, nil
-}
-
-func (b *slowBody) Close() error { return nil }
-
-type roundTrip func(*http.Request) (*http.Response, error)
-
-func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 // TestSilence: comments and chunks without content are no life, and content is. A finish reason is waited behind for
 // usage, and what is no finish after all starts the silence anew.
@@ -296,33 +233,15 @@ func TestSilence(t *testing.T) {
 	piece := geminitest.Event(geminitest.Chunk(geminitest.Text("x")))
 	empty := geminitest.Event(geminitest.Chunk())
 	stop := geminitest.Event(geminitest.Last("STOP"))
-	for name, c := range map[string]struct {
-		list []string
-		want time.Duration
-		code string
-	}{
-		"comments":                    {[]string{": ping\n\n"}, 10 * time.Second, "idle"},
-		"empty chunks":                {[]string{piece, empty}, 12 * time.Second, "idle"},
-		"silence after some life":     {[]string{piece, piece, empty}, 14 * time.Second, "idle"},
-		"no end behind the stop":      {[]string{piece, stop, ": ping\n\n"}, 7 * time.Second, ""},
-		"content behind the stop":     {[]string{stop, piece, empty}, 14 * time.Second, "idle"},
-		"a second stop behind a text": {[]string{stop, piece, stop, ": ping\n\n"}, 9 * time.Second, ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				begin := time.Now()
-				client := &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
-					return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: &slowBody{r.Context(), c.list}, Request: r}, nil
-				})}
-				p := newProvider(t, gemini.Config{BaseURL: "http://x", Model: "m", HTTPClient: client, IdleTimeout: 10 * time.Second})
-				_, err := ask(t, p)
-				require.Equal(t, c.want, time.Since(begin))
-				if c.code == "" {
-					require.NoError(t, err)
-					return
-				}
-				require.Equal(t, c.code, faultOf(t, err).Code)
-			})
-		})
+	open := func(t *testing.T, client *http.Client) ports.Provider {
+		return newProvider(t, gemini.Config{BaseURL: "http://x", Model: "m", HTTPClient: client, IdleTimeout: 10 * time.Second})
 	}
+	wiretest.TestSilence(t, 2*time.Second, open, map[string]wiretest.Silence{
+		"comments":                    {Pieces: []string{": ping\n\n"}, Want: 10 * time.Second, Code: "idle"},
+		"empty chunks":                {Pieces: []string{piece, empty}, Want: 12 * time.Second, Code: "idle"},
+		"silence after some life":     {Pieces: []string{piece, piece, empty}, Want: 14 * time.Second, Code: "idle"},
+		"no end behind the stop":      {Pieces: []string{piece, stop, ": ping\n\n"}, Want: 7 * time.Second},
+		"content behind the stop":     {Pieces: []string{stop, piece, empty}, Want: 14 * time.Second, Code: "idle"},
+		"a second stop behind a text": {Pieces: []string{stop, piece, stop, ": ping\n\n"}, Want: 9 * time.Second},
+	})
 }

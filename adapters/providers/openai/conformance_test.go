@@ -2,7 +2,6 @@ package openai_test
 
 import (
 	"fmt"
-	"net/http"
 	"strconv"
 	"testing"
 
@@ -10,6 +9,7 @@ import (
 
 	"github.com/keel-agent/keel/adapters/providers/openai"
 	"github.com/keel-agent/keel/adapters/providers/openai/openaitest"
+	"github.com/keel-agent/keel/adapters/providers/wire/wiretest"
 	"github.com/keel-agent/keel/domain"
 	"github.com/keel-agent/keel/ports"
 	"github.com/keel-agent/keel/ports/portstest"
@@ -24,7 +24,7 @@ func play(t *testing.T, scene portstest.ProviderScene) (ports.Provider, ports.Mo
 	s := openaitest.Start(t)
 	p := newProvider(t, openai.Config{BaseURL: s.URL(), Model: "test-model"})
 	s.Push(answerOf(scene))
-	return p, ports.ModelRequest{Messages: []domain.Message{user("hi")}}
+	return p, ports.ModelRequest{Messages: []domain.Message{wiretest.User(wiretest.Text("hi"))}}
 }
 
 func answerOf(scene portstest.ProviderScene) openaitest.Response {
@@ -68,15 +68,9 @@ func answerOf(scene portstest.ProviderScene) openaitest.Response {
 
 func newProvider(t *testing.T, cfg openai.Config) *openai.Provider {
 	if cfg.HTTPClient == nil {
-		transport := &http.Transport{}
-		t.Cleanup(transport.CloseIdleConnections)
-		cfg.HTTPClient = &http.Client{Transport: transport}
+		cfg.HTTPClient = wiretest.Client(t)
 	}
 	p, err := openai.New(cfg)
 	require.NoError(t, err)
 	return p
-}
-
-func user(s string) domain.Message {
-	return domain.Message{Role: domain.RoleUser, Content: []domain.Block{{Type: domain.TextBlock, Text: s}}}
 }

@@ -1,21 +1,17 @@
 package openai_test
 
 import (
-	"context"
-	"errors"
-	"io"
 	"net/http"
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/keel-agent/keel/adapters/providers/openai"
 	"github.com/keel-agent/keel/adapters/providers/openai/openaitest"
+	"github.com/keel-agent/keel/adapters/providers/wire/wiretest"
 	"github.com/keel-agent/keel/domain"
 	"github.com/keel-agent/keel/ports"
 )
@@ -29,25 +25,7 @@ func start(t *testing.T, answers ...openaitest.Response) (*openaitest.Server, *o
 }
 
 func ask(t *testing.T, p *openai.Provider, options ...func(*ports.ModelRequest)) (ports.Reply, error) {
-	req := ports.ModelRequest{Messages: []domain.Message{user("hi")}}
-	for _, o := range options {
-		o(&req)
-	}
-	reply, err := p.Generate(t.Context(), req, func(ports.Delta) {})
-	if err != nil {
-		require.NotContains(t, err.Error(), key)
-		for cause := err; cause != nil; cause = errors.Unwrap(cause) {
-			require.NotContains(t, cause.Error(), key)
-		}
-	}
-	return reply, err
-}
-
-func faultOf(t *testing.T, err error) *ports.ProviderError {
-	t.Helper()
-	var fault *ports.ProviderError
-	require.ErrorAs(t, err, &fault)
-	return fault
+	return wiretest.Ask(t, p, key, options...)
 }
 
 var hello = openaitest.Stream(openaitest.Text("Hel"), openaitest.Text("lo"), openaitest.Finish("stop"), openaitest.Usage(3, 5))
@@ -81,41 +59,24 @@ func TestSplitsOverHTTP(t *testing.T) {
 
 func TestEndsOfConnections(t *testing.T) {
 	good := []string{openaitest.Text("Hello"), openaitest.Finish("stop")}
-	for name, c := range map[string]struct {
-		answer openaitest.Response
-		code   string
-	}{
-		"K04 E: reset behind the finish reason": {openaitest.Events(good...).Ending(openaitest.Reset), ""},
-		"closed behind the finish reason":       {openaitest.Events(good...).Ending(openaitest.Drop), ""},
-		"K04 A: reset in the answer":            {openaitest.Events(good[0]).Ending(openaitest.Reset), "connection"},
-		"closed in the answer":                  {openaitest.Events(good[0]).Ending(openaitest.Drop), "connection"},
-		"closed in a frame":                     {openaitest.Bytes(openaitest.Event(good[0]) + "data: {").Ending(openaitest.Drop), "connection"},
-		"ended in a frame":                      {openaitest.Bytes(openaitest.Event(good[0]) + "data: {"), "cut"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			// The end waits until the client has read the answer: a reset may overtake what was sent before it.
-			read := make(chan struct{})
-			c.answer.Steps = append(c.answer.Steps, openaitest.Step{Until: read})
-			_, p := start(t, c.answer)
-			reply, err := p.Generate(t.Context(), ports.ModelRequest{}, func(ports.Delta) { close(read) })
-			require.Equal(t, []domain.Block{{Type: domain.TextBlock, Text: "Hello"}}, reply.Content)
-			if c.code == "" {
-				require.NoError(t, err)
-				return
-			}
-			require.Equal(t, c.code, faultOf(t, err).Code)
-			require.Equal(t, ports.Retryable, faultOf(t, err).Class)
-		})
-	}
+	open := func(t *testing.T, answer wiretest.Response) ports.Provider { _, p := start(t, answer); return p }
+	wiretest.TestEnds(t, open, map[string]wiretest.Ended{
+		"K04 E: reset behind the finish reason": {Answer: openaitest.Events(good...).Ending(openaitest.Reset)},
+		"closed behind the finish reason":       {Answer: openaitest.Events(good...).Ending(openaitest.Drop)},
+		"K04 A: reset in the answer":            {Answer: openaitest.Events(good[0]).Ending(openaitest.Reset), Code: "connection"},
+		"closed in the answer":                  {Answer: openaitest.Events(good[0]).Ending(openaitest.Drop), Code: "connection"},
+		"closed in a frame":                     {Answer: openaitest.Bytes(openaitest.Event(good[0]) + "data: {").Ending(openaitest.Drop), Code: "connection"},
+		"ended in a frame":                      {Answer: openaitest.Bytes(openaitest.Event(good[0]) + "data: {"), Code: "cut"},
+	})
 }
 
 func TestUnreachable(t *testing.T) {
 	p := newProvider(t, openai.Config{BaseURL: "http://user:" + key + "@127.0.0.1:1/v1", Model: "m"})
 	_, err := ask(t, p)
-	require.Equal(t, ports.Retryable, faultOf(t, err).Class)
-	require.Equal(t, "connection", faultOf(t, err).Code)
+	require.Equal(t, ports.Retryable, wiretest.Fault(t, err).Class)
+	require.Equal(t, "connection", wiretest.Fault(t, err).Code)
 	_, err = p.Models(t.Context(), ports.Confidential{})
-	require.Equal(t, ports.Retryable, faultOf(t, err).Class)
+	require.Equal(t, ports.Retryable, wiretest.Fault(t, err).Class)
 	require.NotContains(t, err.Error(), key)
 }
 
@@ -135,7 +96,7 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 	s, p := start(t)
 	s.Push(openaitest.Response{Status: http.StatusPermanentRedirect, Header: map[string]string{"Location": s.URL() + "/chat/completions"}})
 	_, err := ask(t, p)
-	require.Equal(t, ports.Fatal, faultOf(t, err).Class)
+	require.Equal(t, ports.Fatal, wiretest.Fault(t, err).Class)
 	require.Len(t, s.Requests(), 1)
 }
 
@@ -164,7 +125,7 @@ func TestRefusedParameters(t *testing.T) {
 
 	s.Push(openaitest.Error(400, openaitest.Fault("stream_options again", "x")))
 	_, err := ask(t, p)
-	require.Equal(t, ports.Fatal, faultOf(t, err).Class, "the same refusal twice is a fault")
+	require.Equal(t, ports.Fatal, wiretest.Fault(t, err).Class, "the same refusal twice is a fault")
 }
 
 func TestRetryAfter(t *testing.T) {
@@ -172,8 +133,8 @@ func TestRetryAfter(t *testing.T) {
 		openaitest.Response{Header: map[string]string{"Retry-After-Ms": "250"}, Steps: []openaitest.Step{{Write: openaitest.Event(openaitest.Fault("slow", "429"))}}})
 	for _, want := range []time.Duration{24 * time.Hour, 0, 1500 * time.Millisecond, 250 * time.Millisecond} {
 		_, err := ask(t, p)
-		require.Equal(t, want, faultOf(t, err).RetryAfter)
-		require.Equal(t, ports.Retryable, faultOf(t, err).Class)
+		require.Equal(t, want, wiretest.Fault(t, err).RetryAfter)
+		require.Equal(t, ports.Retryable, wiretest.Fault(t, err).Class)
 	}
 }
 
@@ -204,7 +165,7 @@ func TestDefaultModelIsDiscovered(t *testing.T) {
 	p := newProvider(t, openai.Config{BaseURL: s.URL()})
 	s.SetModels("")
 	_, err := ask(t, p)
-	require.Equal(t, "no_model", faultOf(t, err).Code)
+	require.Equal(t, "no_model", wiretest.Fault(t, err).Code)
 	s.SetModels(`{"data":[{"id":"first"},{"id":"second"}]}`)
 	s.Push(hello)
 	_, err = ask(t, p)
@@ -270,109 +231,29 @@ func TestConcurrentUse(t *testing.T) {
 // TestCancelledAtTheEnd: a cancellation wins over an answer that was complete by then.
 func TestCancelledAtTheEnd(t *testing.T) {
 	_, p := start(t, openaitest.Bytes(openaitest.Event(openaitest.Text("x"))+openaitest.Event(openaitest.Finish("stop"))+openaitest.Done))
-	cause := errors.New("enough")
-	ctx, cancel := context.WithCancelCause(t.Context())
-	reply, err := p.Generate(ctx, ports.ModelRequest{}, func(ports.Delta) { cancel(cause) })
-	require.ErrorIs(t, err, cause)
-	require.Equal(t, "x", reply.Content[0].Text)
+	wiretest.TestCancelledAtTheEnd(t, p)
 }
-
-// slowBody is a body that sends a piece each interval, without end.
-type slowBody struct {
-	ctx      context.Context
-	interval time.Duration
-	list     []string // the last one repeats
-}
-
-func (b *slowBody) Read(p []byte) (int, error) {
-	timer := time.NewTimer(b.interval)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-b.ctx.Done():
-		return 0, context.Cause(b.ctx)
-	}
-	n := copy(p, b.list[0])
-	if len(b.list) > 1 {
-		b.list = b.list[1:]
-	}
-	return n, nil
-}
-
-func (b *slowBody) Close() error { return nil }
-
-type roundTrip func(*http.Request) (*http.Response, error)
-
-func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 // TestSilence: neither comments nor empty chunks are life, and anything else is.
 func TestSilence(t *testing.T) {
 	piece := openaitest.Event(openaitest.Text("x"))
-	for name, c := range map[string]struct {
-		list []string
-		want time.Duration
-		code string
-	}{
-		"comments":                    {[]string{": ping\n\n"}, 10 * time.Second, "idle"},
-		"chunks without choices":      {[]string{`data: {"choices":[]}` + "\n\n"}, 10 * time.Second, "idle"},
-		"chunks of another choice":    {[]string{piece, `data: {"choices":[{"index":1,"delta":{"content":"x"}}]}` + "\n\n"}, 13 * time.Second, "idle"},
-		"empty deltas":                {[]string{`data: {"choices":[{"index":0,"delta":{}}]}` + "\n\n"}, 10 * time.Second, "idle"},
-		"empty text and role":         {[]string{`data: {"choices":[{"index":0,"delta":{"role":"assistant","content":""}}]}` + "\n\n"}, 10 * time.Second, "idle"},
-		"silence after some life":     {[]string{piece, piece, ": ping\n\n"}, 16 * time.Second, "idle"},
-		"no end behind a good finish": {[]string{piece, openaitest.Event(openaitest.Finish("stop")), ": ping\n\n"}, 9 * time.Second, ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				begin := time.Now()
-				client := &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
-					body := &slowBody{r.Context(), 3 * time.Second, c.list}
-					return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: body, Request: r}, nil
-				})}
-				p := newProvider(t, openai.Config{BaseURL: "http://x", Model: "m", HTTPClient: client, IdleTimeout: 10 * time.Second})
-				_, err := ask(t, p)
-				require.Equal(t, c.want, time.Since(begin))
-				if c.code == "" {
-					require.NoError(t, err)
-					return
-				}
-				require.Equal(t, c.code, faultOf(t, err).Code)
-				require.Equal(t, ports.Retryable, faultOf(t, err).Class)
-			})
-		})
+	open := func(t *testing.T, client *http.Client) ports.Provider {
+		return newProvider(t, openai.Config{BaseURL: "http://x", Model: "m", HTTPClient: client, IdleTimeout: 10 * time.Second})
 	}
-	t.Run("no answer at all", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			client := &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
-				<-r.Context().Done()
-				return nil, r.Context().Err()
-			})}
-			p := newProvider(t, openai.Config{BaseURL: "http://x", Model: "m", HTTPClient: client, IdleTimeout: 10 * time.Second})
-			_, err := ask(t, p)
-			require.Equal(t, "idle", faultOf(t, err).Code)
-		})
+	wiretest.TestSilence(t, 3*time.Second, open, map[string]wiretest.Silence{
+		"comments":                    {Pieces: []string{": ping\n\n"}, Want: 10 * time.Second, Code: "idle"},
+		"chunks without choices":      {Pieces: []string{`data: {"choices":[]}` + "\n\n"}, Want: 10 * time.Second, Code: "idle"},
+		"chunks of another choice":    {Pieces: []string{piece, `data: {"choices":[{"index":1,"delta":{"content":"x"}}]}` + "\n\n"}, Want: 13 * time.Second, Code: "idle"},
+		"empty deltas":                {Pieces: []string{`data: {"choices":[{"index":0,"delta":{}}]}` + "\n\n"}, Want: 10 * time.Second, Code: "idle"},
+		"empty text and role":         {Pieces: []string{`data: {"choices":[{"index":0,"delta":{"role":"assistant","content":""}}]}` + "\n\n"}, Want: 10 * time.Second, Code: "idle"},
+		"silence after some life":     {Pieces: []string{piece, piece, ": ping\n\n"}, Want: 16 * time.Second, Code: "idle"},
+		"no end behind a good finish": {Pieces: []string{piece, openaitest.Event(openaitest.Finish("stop")), ": ping\n\n"}, Want: 9 * time.Second},
 	})
 }
 
-var _ io.ReadCloser = (*slowBody)(nil)
-
 // TestRefusedSideBySide: a request that was under way when another one taught what the model refuses learns the same.
 func TestRefusedSideBySide(t *testing.T) {
-	options := ports.Options{MaxTokens: 7}
 	refusal := openaitest.Error(400, openaitest.Fault("Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead.", "unsupported_parameter"))
-	taught, both := make(chan struct{}), make(chan struct{})
-	late := refusal
-	late.Steps = append([]openaitest.Step{{Until: taught}}, refusal.Steps...)
-	s, p := start(t, late)
-	go func() {
-		defer close(both)
-		_, err := p.Generate(t.Context(), ports.ModelRequest{Messages: []domain.Message{user("hi")}, Options: options}, func(ports.Delta) {})
-		assert.NoError(t, err)
-	}()
-	require.Eventually(t, func() bool { return len(s.Requests()) == 1 }, 5*time.Second, time.Millisecond)
-	s.Push(refusal, hello, hello)
-	_, err := p.Generate(t.Context(), ports.ModelRequest{Messages: []domain.Message{user("hi")}, Options: options}, func(ports.Delta) {})
-	require.NoError(t, err)
-	close(taught)
-	<-both
-	require.Len(t, s.Requests(), 4)
+	s, p := start(t)
+	wiretest.TestRefusedSideBySide(t, s.Server, p, ports.Options{MaxTokens: 7}, refusal, hello)
 }

@@ -1,7 +1,6 @@
 package responses_test
 
 import (
-	"net/http"
 	"strconv"
 	"testing"
 
@@ -10,6 +9,7 @@ import (
 	"github.com/keel-agent/keel/adapters/providers/openai"
 	"github.com/keel-agent/keel/adapters/providers/openai/responses"
 	"github.com/keel-agent/keel/adapters/providers/openai/responses/responsestest"
+	"github.com/keel-agent/keel/adapters/providers/wire/wiretest"
 	"github.com/keel-agent/keel/domain"
 	"github.com/keel-agent/keel/ports"
 	"github.com/keel-agent/keel/ports/portstest"
@@ -24,7 +24,7 @@ func play(t *testing.T, scene portstest.ProviderScene) (ports.Provider, ports.Mo
 	s := responsestest.Start(t)
 	p := newProvider(t, openai.Config{BaseURL: s.URL(), Model: responsestest.Model})
 	s.Push(answerOf(scene))
-	return p, ports.ModelRequest{Messages: []domain.Message{user("hi")}}
+	return p, ports.ModelRequest{Messages: []domain.Message{wiretest.User(wiretest.Text("hi"))}}
 }
 
 func answerOf(scene portstest.ProviderScene) responsestest.Response {
@@ -71,15 +71,9 @@ func itemsOf(scene portstest.ProviderScene) (items []responsestest.Item) {
 
 func newProvider(t *testing.T, cfg openai.Config) *responses.Provider {
 	if cfg.HTTPClient == nil {
-		transport := &http.Transport{}
-		t.Cleanup(transport.CloseIdleConnections)
-		cfg.HTTPClient = &http.Client{Transport: transport}
+		cfg.HTTPClient = wiretest.Client(t)
 	}
 	p, err := responses.New(cfg)
 	require.NoError(t, err)
 	return p
-}
-
-func user(s string) domain.Message {
-	return domain.Message{Role: domain.RoleUser, Content: []domain.Block{{Type: domain.TextBlock, Text: s}}}
 }

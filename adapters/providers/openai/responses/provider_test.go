@@ -1,21 +1,17 @@
 package responses_test
 
 import (
-	"context"
-	"errors"
 	"net/http"
-	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/keel-agent/keel/adapters/providers/openai"
 	"github.com/keel-agent/keel/adapters/providers/openai/responses"
 	"github.com/keel-agent/keel/adapters/providers/openai/responses/responsestest"
+	"github.com/keel-agent/keel/adapters/providers/wire/wiretest"
 	"github.com/keel-agent/keel/domain"
 	"github.com/keel-agent/keel/ports"
 )
@@ -29,22 +25,7 @@ func start(t *testing.T, answers ...responsestest.Response) (*responsestest.Serv
 }
 
 func ask(t *testing.T, p *responses.Provider, options ...func(*ports.ModelRequest)) (ports.Reply, error) {
-	req := ports.ModelRequest{Messages: []domain.Message{user("hi")}}
-	for _, o := range options {
-		o(&req)
-	}
-	reply, err := p.Generate(t.Context(), req, func(ports.Delta) {})
-	for cause := err; cause != nil; cause = errors.Unwrap(cause) {
-		require.NotContains(t, cause.Error(), key)
-	}
-	return reply, err
-}
-
-func faultOf(t *testing.T, err error) *ports.ProviderError {
-	t.Helper()
-	var fault *ports.ProviderError
-	require.ErrorAs(t, err, &fault)
-	return fault
+	return wiretest.Ask(t, p, key, options...)
 }
 
 var hello = responsestest.Completed(responsestest.Text("Hel", "lo"))
@@ -82,32 +63,15 @@ func TestReasoningRoundTrip(t *testing.T) {
 func TestEndsOfConnections(t *testing.T) {
 	whole := responsestest.Begun(responsestest.Text("Hello"))
 	done := responsestest.Completed(responsestest.Text("Hello"))
-	for name, c := range map[string]struct {
-		answer responsestest.Response
-		code   string
-	}{
-		"K04 E: reset behind the end":   {done.Ending(responsestest.Reset), ""},
-		"closed behind the end":         {done.Ending(responsestest.Drop), ""},
-		"K04 A: reset in the answer":    {whole.Ending(responsestest.Reset), "connection"},
-		"closed in the answer":          {whole.Ending(responsestest.Drop), "connection"},
-		"ended in the answer":           {whole, "cut"},
-		"nothing closed behind the end": {done.Ending(responsestest.Hang), ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			// The end waits until the client has read the answer: a reset may overtake what was sent before it.
-			read := make(chan struct{})
-			c.answer.Steps = append(slices.Clip(c.answer.Steps), responsestest.Step{Until: read})
-			_, p := start(t, c.answer)
-			reply, err := p.Generate(t.Context(), ports.ModelRequest{}, func(ports.Delta) { close(read) })
-			require.Equal(t, []domain.Block{{Type: domain.TextBlock, Text: "Hello"}}, reply.Content)
-			if c.code == "" {
-				require.NoError(t, err)
-				return
-			}
-			require.Equal(t, c.code, faultOf(t, err).Code)
-			require.Equal(t, ports.Retryable, faultOf(t, err).Class)
-		})
-	}
+	open := func(t *testing.T, answer wiretest.Response) ports.Provider { _, p := start(t, answer); return p }
+	wiretest.TestEnds(t, open, map[string]wiretest.Ended{
+		"K04 E: reset behind the end":   {Answer: done.Ending(responsestest.Reset)},
+		"closed behind the end":         {Answer: done.Ending(responsestest.Drop)},
+		"K04 A: reset in the answer":    {Answer: whole.Ending(responsestest.Reset), Code: "connection"},
+		"closed in the answer":          {Answer: whole.Ending(responsestest.Drop), Code: "connection"},
+		"ended in the answer":           {Answer: whole, Code: "cut"},
+		"nothing closed behind the end": {Answer: done.Ending(responsestest.Hang)},
+	})
 }
 
 // TestRefusals: each status and code has its class.
@@ -130,7 +94,7 @@ func TestRefusals(t *testing.T) {
 	} {
 		_, p := start(t, responsestest.Error(c.status, responsestest.Fault(c.code, c.message)))
 		reply, err := ask(t, p, func(r *ports.ModelRequest) { r.Options.Thinking = "low" })
-		fault := faultOf(t, err)
+		fault := wiretest.Fault(t, err)
 		require.Equal(t, c.class, fault.Class, "%v", fault)
 		require.Equal(t, c.status, fault.Status)
 		require.Empty(t, reply.Content)
@@ -182,7 +146,7 @@ func TestRefusedParameters(t *testing.T) {
 
 			s.Push(refusal)
 			_, err := ask(t, p, options)
-			require.Equal(t, ports.Fatal, faultOf(t, err).Class, "the same refusal twice is a fault")
+			require.Equal(t, ports.Fatal, wiretest.Fault(t, err).Class, "the same refusal twice is a fault")
 		})
 	}
 }
@@ -195,7 +159,9 @@ func TestRefusedReasoning(t *testing.T) {
 	forged := domain.Message{Role: domain.RoleAssistant, Provider: p.Name(), Model: responsestest.Model, Content: []domain.Block{
 		{Type: domain.ThinkingBlock, Signature: `reasoning_item:{"id":"rs_1","summary":[],"encrypted_content":"forged"}`}, {Type: domain.TextBlock, Text: "Yes."},
 	}}
-	_, err := ask(t, p, func(r *ports.ModelRequest) { r.Messages = []domain.Message{user("a"), forged, user("b")} })
+	_, err := ask(t, p, func(r *ports.ModelRequest) {
+		r.Messages = []domain.Message{wiretest.User(wiretest.Text("a")), forged, wiretest.User(wiretest.Text("b"))}
+	})
 	require.NoError(t, err)
 	require.Len(t, s.Refused(), 1)
 	require.ErrorContains(t, s.Refused()[0], "could not be verified")
@@ -209,7 +175,7 @@ func TestModelsAndTheDefault(t *testing.T) {
 	p := newProvider(t, openai.Config{BaseURL: s.URL()})
 	s.SetModels("")
 	_, err := ask(t, p)
-	require.Equal(t, "no_model", faultOf(t, err).Code)
+	require.Equal(t, "no_model", wiretest.Fault(t, err).Code)
 	s.SetModels(`{"data":[{"id":"first"},{"id":"second"}]}`)
 	s.Push(hello)
 	_, err = ask(t, p)
@@ -225,86 +191,29 @@ func TestModelsAndTheDefault(t *testing.T) {
 // TestCancelledAtTheEnd: a cancellation wins over an answer that was complete by then.
 func TestCancelledAtTheEnd(t *testing.T) {
 	_, p := start(t, responsestest.Completed(responsestest.Text("x")))
-	cause := errors.New("enough")
-	ctx, cancel := context.WithCancelCause(t.Context())
-	reply, err := p.Generate(ctx, ports.ModelRequest{}, func(ports.Delta) { cancel(cause) })
-	require.ErrorIs(t, err, cause)
-	require.Equal(t, "x", reply.Content[0].Text)
+	wiretest.TestCancelledAtTheEnd(t, p)
 }
-
-// slowBody is a body that sends a piece every three seconds, the last one without end.
-type slowBody struct {
-	ctx  context.Context
-	list []string
-}
-
-func (b *slowBody) Read(p []byte) (int, error) {
-	timer := time.NewTimer(3 * time.Second)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-b.ctx.Done():
-		return 0, context.Cause(b.ctx)
-	}
-	n := copy(p, b.list[0])
-	if len(b.list) > 1 {
-		b.list = b.list[1:]
-	}
-	return n, nil
-}
-
-func (b *slowBody) Close() error { return nil }
-
-type roundTrip func(*http.Request) (*http.Response, error)
-
-func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 // TestSilence: events that say nothing are no life, and anything else is.
 func TestSilence(t *testing.T) {
 	pieces, _ := responsestest.Text("x", "")(0)
 	empty := pieces[2]
 	nothing := responsestest.Event(`{"type":"keepalive"}`)
-	for name, c := range map[string]struct {
-		list []string
-		want time.Duration
-	}{
-		"keepalives":              {[]string{nothing}, 10 * time.Second},
-		"the response is created": {[]string{responsestest.Created(), nothing}, 10 * time.Second},
-		"empty pieces":            {[]string{pieces[0], empty}, 13 * time.Second},
-		"silence after some life": {[]string{pieces[0], pieces[1], nothing}, 16 * time.Second},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				begin := time.Now()
-				client := &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
-					return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: &slowBody{r.Context(), c.list}, Request: r}, nil
-				})}
-				_, err := ask(t, newProvider(t, openai.Config{BaseURL: "http://x", Model: "m", HTTPClient: client, IdleTimeout: 10 * time.Second}))
-				require.Equal(t, "idle", faultOf(t, err).Code)
-				require.Equal(t, c.want, time.Since(begin))
-			})
-		})
+	open := func(t *testing.T, client *http.Client) ports.Provider {
+		return newProvider(t, openai.Config{BaseURL: "http://x", Model: "m", HTTPClient: client, IdleTimeout: 10 * time.Second})
 	}
+	wiretest.TestSilence(t, 3*time.Second, open, map[string]wiretest.Silence{
+		"keepalives":              {Pieces: []string{nothing}, Want: 10 * time.Second, Code: "idle"},
+		"the response is created": {Pieces: []string{responsestest.Created(), nothing}, Want: 10 * time.Second, Code: "idle"},
+		"empty pieces":            {Pieces: []string{pieces[0], empty}, Want: 13 * time.Second, Code: "idle"},
+		"silence after some life": {Pieces: []string{pieces[0], pieces[1], nothing}, Want: 16 * time.Second, Code: "idle"},
+	})
 }
 
 // TestRefusedSideBySide: requests that were under way when another one taught what the model refuses learn the same.
 func TestRefusedSideBySide(t *testing.T) {
 	warm := 0.5
-	refused, both := make(chan struct{}), make(chan struct{})
 	refusal := responsestest.Error(400, responsestest.Fault("unsupported_parameter", "Unsupported parameter: 'temperature' is not supported with this model."))
-	late := refusal
-	late.Steps = append([]responsestest.Step{{Until: refused}}, refusal.Steps...)
-	s, p := start(t, late)
-	go func() {
-		defer close(both)
-		_, err := p.Generate(t.Context(), ports.ModelRequest{Options: ports.Options{Temperature: &warm}}, func(ports.Delta) {})
-		assert.NoError(t, err)
-	}()
-	require.Eventually(t, func() bool { return len(s.Requests()) == 1 }, 5*time.Second, time.Millisecond)
-	s.Push(refusal, hello, hello)
-	_, err := ask(t, p, func(r *ports.ModelRequest) { r.Options.Temperature = &warm })
-	require.NoError(t, err)
-	close(refused)
-	<-both
-	require.Len(t, s.Requests(), 4)
+	s, p := start(t)
+	wiretest.TestRefusedSideBySide(t, s.Server, p, ports.Options{Temperature: &warm}, refusal, hello)
 }

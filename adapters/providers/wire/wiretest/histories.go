@@ -48,9 +48,11 @@ func TestAnyHistory(t *testing.T, h Histories) {
 	}
 }
 
-// messages are each call with its results; answers may be neighbours, and inputs too.
-func (h Histories) messages(r *rand.Rand) []domain.Message {
-	list := []domain.Message{User(Text(OddText(r)))}
+// messages are each call with its results; answers may be neighbours or come first, and inputs may be neighbours too.
+func (h Histories) messages(r *rand.Rand) (list []domain.Message) {
+	if r.IntN(4) > 0 {
+		list = append(list, User(Text(OddText(r))))
+	}
 	for n := range r.IntN(6) {
 		m := h.answer(r, n)
 		list = append(list, m)
