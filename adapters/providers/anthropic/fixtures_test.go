@@ -2,72 +2,35 @@ package anthropic
 
 import (
 	"errors"
-	"os"
-	"path/filepath"
-	"strings"
-	"testing"
 
-	"github.com/stretchr/testify/require"
-
+	"github.com/keel-agent/keel/adapters/providers/wire/wiretest"
 	"github.com/keel-agent/keel/domain"
 	"github.com/keel-agent/keel/ports"
 )
 
-// fixture says what a stream of testdata/streams means, however it is cut into pieces.
-type fixture struct {
-	end  error // how reading the body ends, nil for a clean end
-	want ports.Reply
-	// Of a stream that is no answer:
-	class ports.FaultClass
-	code  string
-}
-
 var errReset = errors.New("connection reset by peer")
 
-// body returns the stream of a fixture.
-func body(t testing.TB, name string) string {
-	b, err := os.ReadFile(filepath.Join("testdata", "streams", name+".sse"))
-	require.NoError(t, err)
-	return string(b)
-}
-
-// TestFixturesAreComplete: each stream has a meaning.
-func TestFixturesAreComplete(t *testing.T) {
-	files, err := filepath.Glob(filepath.Join("testdata", "streams", "*.sse"))
-	require.NoError(t, err)
-	require.Len(t, files, len(fixtures))
-	for _, f := range files {
-		require.Contains(t, fixtures, strings.TrimSuffix(filepath.Base(f), ".sse"))
-	}
-}
-
 // answer is the good answer that counts 3 tokens in and 5 out.
-func answer(stop domain.StopReason, blocks ...domain.Block) fixture {
-	return fixture{want: ports.Reply{Content: blocks, StopReason: stop, Model: "m", Usage: &domain.Usage{Input: 3, Output: 5}}}
+func answer(stop domain.StopReason, blocks ...domain.Block) wiretest.Fixture {
+	return wiretest.Fixture{Want: ports.Reply{Content: blocks, StopReason: stop, Model: "m", Usage: &domain.Usage{Input: 3, Output: 5}}}
 }
 
 // fault is a failed attempt that had begun with blocks; a stop reason stays unknown.
-func fault(class ports.FaultClass, code string, blocks ...domain.Block) fixture {
-	return fixture{want: ports.Reply{Content: blocks, Model: "m", Usage: &domain.Usage{Input: 3, Output: 1}}, class: class, code: code}
+func fault(class ports.FaultClass, code string, blocks ...domain.Block) wiretest.Fixture {
+	return wiretest.Fixture{Want: ports.Reply{Content: blocks, Model: "m", Usage: &domain.Usage{Input: 3, Output: 1}}, Class: class, Code: code}
 }
 
 // stopped is a failed attempt in spite of its stop reason.
-func stopped(class ports.FaultClass, code string, stop domain.StopReason, blocks ...domain.Block) fixture {
+func stopped(class ports.FaultClass, code string, stop domain.StopReason, blocks ...domain.Block) wiretest.Fixture {
 	f := answer(stop, blocks...)
-	f.class, f.code = class, code
+	f.Class, f.Code = class, code
 	return f
 }
 
 // first is a fault before the message began.
-func first(class ports.FaultClass, code string) fixture {
-	return fixture{want: ports.Reply{Model: "asked"}, class: class, code: code}
+func first(class ports.FaultClass, code string) wiretest.Fixture {
+	return wiretest.Fixture{Want: ports.Reply{Model: "asked"}, Class: class, Code: code}
 }
-
-func (f fixture) counting(u *domain.Usage) fixture { f.want.Usage = u; return f }
-
-func (f fixture) by(model string) fixture { f.want.Model = model; return f }
-
-func (f fixture) ending(err error) fixture { f.end = err; return f }
 
 func calling(id, args string) domain.Block {
 	return domain.Block{Type: domain.CallBlock, ProviderID: id, Name: "f", Arguments: args}
@@ -84,7 +47,7 @@ const (
 	refusal = domain.StopRefusal
 )
 
-var fixtures = map[string]fixture{
+var fixtures = map[string]wiretest.Fixture{
 	"text":                           answer(endTurn, text("Hello")),
 	"pings":                          answer(endTurn, text("Hello")),
 	"stop-sequence":                  answer(endTurn, text("Hi")),
@@ -99,12 +62,12 @@ var fixtures = map[string]fixture{
 	"message-start-twice":            answer(endTurn, text("Hi")),
 	"message-start-again-later":      answer(endTurn, text("Hi")),
 	"another-message-inside":         fault(ports.Retryable, "malformed_stream", text("Hi")),
-	"another-message-before-content": answer(endTurn, text("Hi")).by("m2"),
-	"no-message-start":               answer(endTurn, text("Hi")).by("asked").counting(&domain.Usage{Output: 5}),
+	"another-message-before-content": answer(endTurn, text("Hi")).By("m2"),
+	"no-message-start":               answer(endTurn, text("Hi")).By("asked").Counting(&domain.Usage{Output: 5}),
 	"unknown-blocks":                 answer(endTurn, text("Hi")),
-	"usage-with-cache":               answer(endTurn, text("Hi")).counting(&domain.Usage{Input: 2103, Output: 5, CacheRead: 2000, CacheWrite: 100}),
-	"usage-told-again":               answer(endTurn, text("Hi")).counting(&domain.Usage{Input: 43, Output: 50, CacheRead: 40, Reasoning: 30}),
-	"usage-never":                    answer(endTurn, text("Hi")).counting(nil),
+	"usage-with-cache":               answer(endTurn, text("Hi")).Counting(&domain.Usage{Input: 2103, Output: 5, CacheRead: 2000, CacheWrite: 100}),
+	"usage-told-again":               answer(endTurn, text("Hi")).Counting(&domain.Usage{Input: 43, Output: 50, CacheRead: 40, Reasoning: 30}),
+	"usage-never":                    answer(endTurn, text("Hi")).Counting(nil),
 	"text-in-the-head":               answer(endTurn, text("Hello")),
 	"two-texts":                      answer(endTurn, text("a"), text("b")),
 	"constant-index":                 answer(toolUse, text("a"), calling("ca", "{}"), text("b")),
@@ -116,7 +79,7 @@ var fixtures = map[string]fixture{
 	"one-line-feed":                  answer(endTurn, text("Hi")),
 	"comments":                       answer(endTurn, text("Hi")),
 	"whole-message":                  answer(toolUse, thinks("Hm", "c2ln"), text("Hi"), calling("ca", `{"p":8123456789012345677}`)),
-	"whole-message-without-stop":     fault(ports.Retryable, "malformed_stream", text("Hi")).counting(nil),
+	"whole-message-without-stop":     fault(ports.Retryable, "malformed_stream", text("Hi")).Counting(nil),
 
 	// K01, K02 and K11: calls and their arguments.
 	"parallel-calls":                  answer(toolUse, text("Reading."), calling("ca", `{"p":1}`), calling("cb", `{"p":2}`)),
@@ -154,7 +117,7 @@ var fixtures = map[string]fixture{
 	"overflow-first":                      first(ports.Overflow, "invalid_request_error"),
 	"too-large-first":                     first(ports.TooLarge, "request_too_large"),
 	"error-without-data-field":            first(ports.Retryable, "overloaded_error"),
-	"error-after-text-without-data-field": fault(ports.Retryable, "overloaded_error", text("Hm")).ending(errReset),
+	"error-after-text-without-data-field": fault(ports.Retryable, "overloaded_error", text("Hm")).Ending(errReset),
 	"error-as-text":                       first(ports.Retryable, ""),
 	"error-without-type":                  first(ports.Retryable, ""),
 	"a-page":                              first(ports.Retryable, "cut"),
@@ -166,14 +129,14 @@ var fixtures = map[string]fixture{
 	"k04-a-inside-a-frame":              fault(ports.Retryable, "cut", text("The answer")),
 	"k04-b-signature-never-sent":        fault(ports.Retryable, "cut", thinks("Hm", "")),
 	"k04-c-thinking-up-to-the-cap":      stopped(ports.Retryable, "length", length, thinks("Hm", "")),
-	"k04-e-no-message-stop":             answer(endTurn, text("Done.")).ending(errReset),
+	"k04-e-no-message-stop":             answer(endTurn, text("Done.")).Ending(errReset),
 	"token-cap-in-the-text":             answer(length, text("Once")),
 	"refusal-without-a-block":           answer(refusal),
 	"refusal-in-the-text":               answer(refusal, text("Once")),
 	"pause":                             answer(length, text("Searching.")),
 	"window-exceeded":                   answer(length, text("Once")),
 	"window-exceeded-with-nothing-said": stopped(ports.Overflow, "model_context_window_exceeded", length),
-	"unknown-stop-reason":               fault(ports.Retryable, "stop_reason", text("Hm")).counting(&domain.Usage{Input: 3, Output: 5}),
+	"unknown-stop-reason":               fault(ports.Retryable, "stop_reason", text("Hm")).Counting(&domain.Usage{Input: 3, Output: 5}),
 	"two-stop-reasons":                  answer(length, text("Hi")),
 	"end-turn-with-nothing":             answer(endTurn),
 	"nothing-at-all":                    first(ports.Retryable, "cut"),

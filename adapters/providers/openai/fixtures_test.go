@@ -4,20 +4,10 @@ import (
 	"errors"
 	"strings"
 
+	"github.com/keel-agent/keel/adapters/providers/wire/wiretest"
 	"github.com/keel-agent/keel/domain"
 	"github.com/keel-agent/keel/ports"
 )
-
-// fixture is a recorded shape: what a backend sent, and the one reply that it means however it is cut into pieces.
-type fixture struct {
-	name string
-	body string
-	end  error // how reading the body ends, nil for a clean end
-	want ports.Reply
-	// Of a stream that is no answer:
-	class ports.FaultClass
-	code  string
-}
 
 var errReset = errors.New("connection reset by peer")
 
@@ -48,8 +38,6 @@ func finishWith(reason string) string {
 func says(stop domain.StopReason, blocks ...domain.Block) ports.Reply {
 	return ports.Reply{Content: blocks, StopReason: stop, Model: "m"}
 }
-
-func (f fixture) asked() fixture { f.want.Model = "asked"; return f }
 
 func thinks(s string) domain.Block { return domain.Block{Type: domain.ThinkingBlock, Thinking: s} }
 
@@ -84,18 +72,18 @@ const (
 )
 
 // callFixtures: K01 and the other ways to number calls.
-var callFixtures = []fixture{
+var callFixtures = []wiretest.Fixture{
 	{
-		name: "K01 A: ids without index",
-		body: stream(
+		Name: "K01 A: ids without index",
+		Body: stream(
 			`{"choices":[{"index":0,"delta":{"tool_calls":[{"id":"ca","type":"function","function":{"name":"read_file","arguments":"{\"p\":1}"}}]}}]}`,
 			`{"choices":[{"index":0,"delta":{"tool_calls":[{"id":"cb","type":"function","function":{"name":"read_file","arguments":"{\"p\":2}"}}]}}]}`,
 			`{"choices":[{"index":0,"delta":{},"finish_reason":"tool_calls"}]}`),
-		want: fixture{want: bothReads("ca", "cb")}.asked().want,
+		Want: wiretest.Fixture{Want: bothReads("ca", "cb")}.By("asked").Want,
 	},
 	{
-		name: "K01 B: constant index, empty and null ids",
-		body: stream(
+		Name: "K01 B: constant index, empty and null ids",
+		Body: stream(
 			calls0(headOf("0", "ca", "read_file", "")),
 			calls0(`{"index":0,"id":"","function":{"name":"","arguments":"{\"p\""}}`),
 			calls0(`{"index":0,"id":null,"function":{"name":null,"arguments":":1}"}}`),
@@ -103,113 +91,113 @@ var callFixtures = []fixture{
 			calls0(`{"index":0,"id":"","function":{"arguments":"{\"p\":"}}`),
 			calls0(`{"index":0,"id":null,"function":{"arguments":"2}"}}`),
 			finishWith("tool_calls")),
-		want: bothReads("ca", "cb"),
+		Want: bothReads("ca", "cb"),
 	},
 	{
-		name: "K01 C: no ids",
-		body: stream(
+		Name: "K01 C: no ids",
+		Body: stream(
 			calls0(headOf("0", "", "read_file", "")), calls0(`{"index":0,"function":{"arguments":"{\"p\""}}`),
 			calls0(`{"index":0,"function":{"arguments":":1}"}}`),
 			calls0(headOf("1", "", "read_file", "")), calls0(`{"index":1,"function":{"arguments":"{\"p\":2}"}}`),
 			finishWith("tool_calls")),
-		want: bothReads("", ""),
+		Want: bothReads("", ""),
 	},
 	{
-		name: "K01 D: interleaved",
-		body: stream(
+		Name: "K01 D: interleaved",
+		Body: stream(
 			calls0(headOf("0", "ca", "read_file", "")), calls0(headOf("1", "cb", "read_file", "")),
 			calls0(`{"index":0,"function":{"arguments":"{\"p\""}}`), calls0(`{"index":1,"function":{"arguments":"{\"p\":2}"}}`),
 			calls0(`{"index":0,"function":{"arguments":":1}"}}`),
 			finishWith("tool_calls")),
-		want: bothReads("ca", "cb"),
+		Want: bothReads("ca", "cb"),
 	},
 	{
-		name: "constant index, interleaved by id",
-		body: stream(
+		Name: "constant index, interleaved by id",
+		Body: stream(
 			calls0(headOf("0", "ca", "read_file", "")), calls0(headOf("0", "cb", "read_file", "")),
 			calls0(`{"index":0,"id":"ca","function":{"arguments":"{\"p\":1}"}}`), calls0(`{"index":0,"id":"cb","function":{"arguments":"{\"p\":2}"}}`),
 			finishWith("tool_calls")),
-		want: bothReads("ca", "cb"),
+		Want: bothReads("ca", "cb"),
 	},
 	{
-		name: "index from 1",
-		body: stream(
+		Name: "index from 1",
+		Body: stream(
 			calls0(headOf("1", "ca", "read_file", `{\"p\":`)), calls0(headOf("2", "cb", "read_file", `{\"p\":`)),
 			calls0(`{"index":1,"function":{"arguments":"1}"}}`), calls0(`{"index":2,"function":{"arguments":"2}"}}`),
 			finishWith("tool_calls")),
-		want: bothReads("ca", "cb"),
+		Want: bothReads("ca", "cb"),
 	},
 	{
-		name: "both calls in one chunk",
-		body: stream(calls0(headOf("0", "ca", "read_file", p1)+","+headOf("1", "cb", "read_file", p2)), finishWith("stop")),
-		want: bothReads("ca", "cb"),
+		Name: "both calls in one chunk",
+		Body: stream(calls0(headOf("0", "ca", "read_file", p1)+","+headOf("1", "cb", "read_file", p2)), finishWith("stop")),
+		Want: bothReads("ca", "cb"),
 	},
 	{
-		name: "both calls in one chunk, constant index, no ids",
-		body: stream(calls0(headOf("0", "", "read_file", p1)+","+headOf("0", "", "read_file", p2)), finishWith("stop")),
-		want: bothReads("", ""),
+		Name: "both calls in one chunk, constant index, no ids",
+		Body: stream(calls0(headOf("0", "", "read_file", p1)+","+headOf("0", "", "read_file", p2)), finishWith("stop")),
+		Want: bothReads("", ""),
 	},
 	{
-		name: "one id for both calls",
-		body: stream(calls0(headOf("0", "call_0", "read_file", p1)), calls0(headOf("1", "call_0", "read_file", p2)), finishWith("tool_calls")),
-		want: bothReads("call_0", "call_0"),
+		Name: "one id for both calls",
+		Body: stream(calls0(headOf("0", "call_0", "read_file", p1)), calls0(headOf("1", "call_0", "read_file", p2)), finishWith("tool_calls")),
+		Want: bothReads("call_0", "call_0"),
 	},
 	{
-		name: "neither ids nor indices, one chunk each",
-		body: stream(calls0(headOf("", "", "read_file", p1)), calls0(headOf("", "", "read_file", p2)), finishWith("tool_calls")),
-		want: bothReads("", ""),
+		Name: "neither ids nor indices, one chunk each",
+		Body: stream(calls0(headOf("", "", "read_file", p1)), calls0(headOf("", "", "read_file", p2)), finishWith("tool_calls")),
+		Want: bothReads("", ""),
 	},
 	{
-		name: "no index, no id, two open calls",
-		body: stream(calls0(headOf("", "ca", "read_file", "")), calls0(headOf("", "cb", "read_file", "")), calls0(`{"function":{"arguments":"{}"}}`)),
-		want: says("", rawCalling("ca", "read_file", " "), rawCalling("cb", "read_file", " ")), class: ports.Retryable, code: "ambiguous_tool_call",
+		Name: "no index, no id, two open calls",
+		Body: stream(calls0(headOf("", "ca", "read_file", "")), calls0(headOf("", "cb", "read_file", "")), calls0(`{"function":{"arguments":"{}"}}`)),
+		Want: says("", rawCalling("ca", "read_file", " "), rawCalling("cb", "read_file", " ")), Class: ports.Retryable, Code: "ambiguous_tool_call",
 	},
 	{
-		name: "no index, no id, one open call",
-		body: stream(calls0(headOf("", "ca", "f", `{\"a\"`)), calls0(`{"function":{"arguments":":1}"}}`), finishWith("tool_calls")),
-		want: says(domain.StopToolUse, calling("ca", "f", `{"a":1}`)),
+		Name: "no index, no id, one open call",
+		Body: stream(calls0(headOf("", "ca", "f", `{\"a\"`)), calls0(`{"function":{"arguments":":1}"}}`), finishWith("tool_calls")),
+		Want: says(domain.StopToolUse, calling("ca", "f", `{"a":1}`)),
 	},
 	{
-		name: "late name and late id",
-		body: stream(
+		Name: "late name and late id",
+		Body: stream(
 			calls0(`{"index":0,"function":{"arguments":"{\"a\""}}`), calls0(`{"index":0,"id":"ca","function":{"name":"f"}}`),
 			calls0(`{"index":0,"function":{"name":"","arguments":":1}"}}`), finishWith("tool_calls")),
-		want: says(domain.StopToolUse, calling("ca", "f", `{"a":1}`)),
+		Want: says(domain.StopToolUse, calling("ca", "f", `{"a":1}`)),
 	},
 	{
-		name: "name repeated with each piece",
-		body: stream(calls0(headOf("0", "ca", "f", `{\"a\"`)), calls0(headOf("0", "ca", "f", `:1}`)), finishWith("tool_calls")),
-		want: says(domain.StopToolUse, calling("ca", "f", `{"a":1}`)),
+		Name: "name repeated with each piece",
+		Body: stream(calls0(headOf("0", "ca", "f", `{\"a\"`)), calls0(headOf("0", "ca", "f", `:1}`)), finishWith("tool_calls")),
+		Want: says(domain.StopToolUse, calling("ca", "f", `{"a":1}`)),
 	},
 	{
-		name: "a head with an id behind one without, constant index",
-		body: stream(calls0(headOf("0", "", "read_file", p1)), calls0(headOf("0", "cb", "read_file", p2)), finishWith("tool_calls")),
-		want: bothReads("", "cb"),
+		Name: "a head with an id behind one without, constant index",
+		Body: stream(calls0(headOf("0", "", "read_file", p1)), calls0(headOf("0", "cb", "read_file", p2)), finishWith("tool_calls")),
+		Want: bothReads("", "cb"),
 	},
 	{
-		name: "neither ids nor indices nor arguments",
-		body: stream(calls0(headOf("", "", "time", "")), calls0(headOf("", "", "date", "")), finishWith("tool_calls")),
-		want: says(domain.StopToolUse, calling("", "time", `{}`), calling("", "date", `{}`)),
+		Name: "neither ids nor indices nor arguments",
+		Body: stream(calls0(headOf("", "", "time", "")), calls0(headOf("", "", "date", "")), finishWith("tool_calls")),
+		Want: says(domain.StopToolUse, calling("", "time", `{}`), calling("", "date", `{}`)),
 	},
 	{
-		name: "a piece that says nothing, two open calls",
-		body: stream(calls0(headOf("", "ca", "read_file", p1)), calls0(headOf("", "cb", "read_file", p2)), calls0(`{"function":{"arguments":""}}`), finishWith("tool_calls")),
-		want: bothReads("ca", "cb"),
+		Name: "a piece that says nothing, two open calls",
+		Body: stream(calls0(headOf("", "ca", "read_file", p1)), calls0(headOf("", "cb", "read_file", p2)), calls0(`{"function":{"arguments":""}}`), finishWith("tool_calls")),
+		Want: bothReads("ca", "cb"),
 	},
 	{
-		name: "call without a name",
-		body: stream(content("Hm"), calls0(`{"index":0,"id":"ca","function":{"arguments":"{}"}}`), finishWith("tool_calls")),
-		want: says(domain.StopToolUse, text("Hm")), class: ports.Retryable, code: "unnamed_tool_call",
+		Name: "call without a name",
+		Body: stream(content("Hm"), calls0(`{"index":0,"id":"ca","function":{"arguments":"{}"}}`), finishWith("tool_calls")),
+		Want: says(domain.StopToolUse, text("Hm")), Class: ports.Retryable, Code: "unnamed_tool_call",
 	},
 	{
-		name: "calls announced, none sent",
-		body: stream(content("Hm"), finishWith("tool_calls")),
-		want: says(domain.StopToolUse, text("Hm")), class: ports.Retryable, code: "missing_tool_call",
+		Name: "calls announced, none sent",
+		Body: stream(content("Hm"), finishWith("tool_calls")),
+		Want: says(domain.StopToolUse, text("Hm")), Class: ports.Retryable, Code: "missing_tool_call",
 	},
 	{
-		name: "legacy function call",
-		body: stream(delta0(`{"function_call":{"name":"f","arguments":"{\"a\""}}`), delta0(`{"function_call":{"arguments":":1}"}}`), finishWith("function_call")),
-		want: says(domain.StopToolUse, calling("", "f", `{"a":1}`)),
+		Name: "legacy function call",
+		Body: stream(delta0(`{"function_call":{"name":"f","arguments":"{\"a\""}}`), delta0(`{"function_call":{"arguments":":1}"}}`), finishWith("function_call")),
+		Want: says(domain.StopToolUse, calling("", "f", `{"a":1}`)),
 	},
 }
 
@@ -223,41 +211,41 @@ func oneCall(reason string, pieces ...string) string {
 }
 
 // argumentFixtures: K02.
-var argumentFixtures = []fixture{
-	{name: "K02 A: no piece", body: oneCall("tool_calls"), want: says(domain.StopToolUse, calling("ca", "t1", `{}`))},
-	{name: "K02 A: an empty piece", body: oneCall("tool_calls", `""`), want: says(domain.StopToolUse, calling("ca", "t1", `{}`))},
+var argumentFixtures = []wiretest.Fixture{
+	{Name: "K02 A: no piece", Body: oneCall("tool_calls"), Want: says(domain.StopToolUse, calling("ca", "t1", `{}`))},
+	{Name: "K02 A: an empty piece", Body: oneCall("tool_calls", `""`), Want: says(domain.StopToolUse, calling("ca", "t1", `{}`))},
 	{
-		name: "K02 B: sent twice", body: oneCall("tool_calls", `"{\"city\":\"Oslo\"}"`, `"{\"city\":\"Oslo\"}"`),
-		want: says(domain.StopToolUse, rawCalling("ca", "t1", `{"city":"Oslo"}{"city":"Oslo"}`)),
+		Name: "K02 B: sent twice", Body: oneCall("tool_calls", `"{\"city\":\"Oslo\"}"`, `"{\"city\":\"Oslo\"}"`),
+		Want: says(domain.StopToolUse, rawCalling("ca", "t1", `{"city":"Oslo"}{"city":"Oslo"}`)),
 	},
 	{
-		name: "K02 C, K04 D: cut off", body: oneCall("length", `"{\"city\":\"Os"`),
-		want: says(domain.StopLength, rawCalling("ca", "t1", `{"city":"Os`)),
+		Name: "K02 C, K04 D: cut off", Body: oneCall("length", `"{\"city\":\"Os"`),
+		Want: says(domain.StopLength, rawCalling("ca", "t1", `{"city":"Os`)),
 	},
 	{
-		name: "K02 D: escape pair in two pieces", body: oneCall("tool_calls", `"{\"s\":\"\\ud83d"`, `"\\ude00\"}"`),
-		want: says(domain.StopToolUse, calling("ca", "t1", `{"s":"😀"}`)),
+		Name: "K02 D: escape pair in two pieces", Body: oneCall("tool_calls", `"{\"s\":\"\\ud83d"`, `"\\ude00\"}"`),
+		Want: says(domain.StopToolUse, calling("ca", "t1", `{"s":"😀"}`)),
 	},
 	{
-		name: "K02 D: the chunk's own escape pair", body: oneCall("tool_calls", `"{\"s\":\"\ud83d"`, `"\ude00\"}"`),
-		want: says(domain.StopToolUse, calling("ca", "t1", `{"s":"😀"}`)),
+		Name: "K02 D: the chunk's own escape pair", Body: oneCall("tool_calls", `"{\"s\":\"\ud83d"`, `"\ude00\"}"`),
+		Want: says(domain.StopToolUse, calling("ca", "t1", `{"s":"😀"}`)),
 	},
 	{
-		name: "K02 E: bytes of a character in two pieces", body: oneCall("tool_calls", "\"{\\\"s\\\":\\\"\xe2\"", "\"\x82\xac\\\"}\""),
-		want: says(domain.StopToolUse, calling("ca", "t1", `{"s":"€"}`)),
+		Name: "K02 E: bytes of a character in two pieces", Body: oneCall("tool_calls", "\"{\\\"s\\\":\\\"\xe2\"", "\"\x82\xac\\\"}\""),
+		Want: says(domain.StopToolUse, calling("ca", "t1", `{"s":"€"}`)),
 	},
-	{name: "K02 E: a whole character", body: oneCall("tool_calls", `"{\"s\":\"€\"}"`), want: says(domain.StopToolUse, calling("ca", "t1", `{"s":"€"}`))},
-	{name: "K02 F: an object", body: oneCall("tool_calls", `{"city":"Oslo"}`), want: says(domain.StopToolUse, calling("ca", "t1", `{"city":"Oslo"}`))},
-	{name: "K02 G: null", body: oneCall("tool_calls", `null`), want: says(domain.StopToolUse, calling("ca", "t1", `{}`))},
-	{name: "K02 G: the text null", body: oneCall("tool_calls", `"null"`), want: says(domain.StopToolUse, calling("ca", "t1", `{}`))},
+	{Name: "K02 E: a whole character", Body: oneCall("tool_calls", `"{\"s\":\"€\"}"`), Want: says(domain.StopToolUse, calling("ca", "t1", `{"s":"€"}`))},
+	{Name: "K02 F: an object", Body: oneCall("tool_calls", `{"city":"Oslo"}`), Want: says(domain.StopToolUse, calling("ca", "t1", `{"city":"Oslo"}`))},
+	{Name: "K02 G: null", Body: oneCall("tool_calls", `null`), Want: says(domain.StopToolUse, calling("ca", "t1", `{}`))},
+	{Name: "K02 G: the text null", Body: oneCall("tool_calls", `"null"`), Want: says(domain.StopToolUse, calling("ca", "t1", `{}`))},
 	{
-		name: "numbers digit for digit", body: oneCall("tool_calls", `"{\"id\":8123456789012345677,"`, `"\"m\":1e400,\"f\":1.0}"`),
-		want: says(domain.StopToolUse, calling("ca", "t1", `{"id":8123456789012345677,"m":1e400,"f":1.0}`)),
+		Name: "numbers digit for digit", Body: oneCall("tool_calls", `"{\"id\":8123456789012345677,"`, `"\"m\":1e400,\"f\":1.0}"`),
+		Want: says(domain.StopToolUse, calling("ca", "t1", `{"id":8123456789012345677,"m":1e400,"f":1.0}`)),
 	},
 	{
-		name: "duplicate key", body: oneCall("tool_calls", `"{\"a\":1,\"a\":2}"`),
-		want: says(domain.StopToolUse, rawCalling("ca", "t1", `{"a":1,"a":2}`)),
+		Name: "duplicate key", Body: oneCall("tool_calls", `"{\"a\":1,\"a\":2}"`),
+		Want: says(domain.StopToolUse, rawCalling("ca", "t1", `{"a":1,"a":2}`)),
 	},
-	{name: "an array", body: oneCall("tool_calls", `[1]`), want: says(domain.StopToolUse, rawCalling("ca", "t1", `[1]`))},
-	{name: "nothing at the token cap", body: oneCall("length"), want: says(domain.StopLength, rawCalling("ca", "t1", " "))},
+	{Name: "an array", Body: oneCall("tool_calls", `[1]`), Want: says(domain.StopToolUse, rawCalling("ca", "t1", `[1]`))},
+	{Name: "nothing at the token cap", Body: oneCall("length"), Want: says(domain.StopLength, rawCalling("ca", "t1", " "))},
 }

@@ -13,19 +13,12 @@ import (
 
 var newDecoder wiretest.NewDecoder = func(emit func(ports.Delta)) wire.Decoder { return &decoder{emit: emit} }
 
-func wireFixtures() (list []wiretest.Fixture) {
-	for _, f := range fixtures {
-		list = append(list, wiretest.Fixture{Name: f.name, Body: f.body, End: f.end, Want: f.want, Class: f.class, Code: f.code})
-	}
-	return list
-}
-
 // TestFixtures: K01 to K04 and the other liberties of this wire, in pieces of any number and size.
-func TestFixtures(t *testing.T) { wiretest.TestFixtures(t, newDecoder, wireFixtures()) }
+func TestFixtures(t *testing.T) { wiretest.TestFixtures(t, newDecoder, fixtures) }
 
-func TestEveryTruncation(t *testing.T) { wiretest.TestTruncations(t, newDecoder, wireFixtures()) }
+func TestEveryTruncation(t *testing.T) { wiretest.TestTruncations(t, newDecoder, fixtures) }
 
-func FuzzStream(f *testing.F) { wiretest.Fuzz(f, newDecoder, wireFixtures()) }
+func FuzzStream(f *testing.F) { wiretest.Fuzz(f, newDecoder, fixtures) }
 
 // TestHeldTextComesBeforeTheNextBlock: what a block still held back is emitted before another block begins.
 func TestHeldTextComesBeforeTheNextBlock(t *testing.T) {

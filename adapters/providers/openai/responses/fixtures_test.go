@@ -2,68 +2,34 @@ package responses
 
 import (
 	"errors"
-	"os"
-	"path/filepath"
 	"strings"
-	"testing"
 
-	"github.com/stretchr/testify/require"
-
+	"github.com/keel-agent/keel/adapters/providers/wire/wiretest"
 	"github.com/keel-agent/keel/domain"
 	"github.com/keel-agent/keel/ports"
 )
 
-// fixture says what a stream of testdata/streams means, however it is cut into pieces.
-type fixture struct {
-	end  error // how reading the body ends, nil for a clean end
-	want ports.Reply
-	// Of a stream that is no answer:
-	class ports.FaultClass
-	code  string
-}
-
-// streamOf returns the stream of a fixture.
-func streamOf(t testing.TB, name string) string {
-	b, err := os.ReadFile(filepath.Join("testdata", "streams", name+".sse"))
-	require.NoError(t, err)
-	return string(b)
-}
-
-// TestFixturesAreComplete: each stream has a meaning.
-func TestFixturesAreComplete(t *testing.T) {
-	files, err := filepath.Glob(filepath.Join("testdata", "streams", "*.sse"))
-	require.NoError(t, err)
-	require.Len(t, files, len(fixtures))
-	for _, f := range files {
-		require.Contains(t, fixtures, strings.TrimSuffix(filepath.Base(f), ".sse"))
-	}
-}
-
 // answer is the good answer that counts 3 tokens in and 5 out.
-func answer(stop domain.StopReason, blocks ...domain.Block) fixture {
-	return fixture{want: ports.Reply{Content: blocks, StopReason: stop, Model: "m", Usage: &domain.Usage{Input: 3, Output: 5}}}
+func answer(stop domain.StopReason, blocks ...domain.Block) wiretest.Fixture {
+	return wiretest.Fixture{Want: ports.Reply{Content: blocks, StopReason: stop, Model: "m", Usage: &domain.Usage{Input: 3, Output: 5}}}
 }
 
 // fault is a failed attempt that had begun with blocks; usage and stop reason stay unknown.
-func fault(class ports.FaultClass, code string, blocks ...domain.Block) fixture {
-	return fixture{want: ports.Reply{Content: blocks, Model: "m"}, class: class, code: code}
+func fault(class ports.FaultClass, code string, blocks ...domain.Block) wiretest.Fixture {
+	return wiretest.Fixture{Want: ports.Reply{Content: blocks, Model: "m"}, Class: class, Code: code}
 }
 
 // stopped is a failed attempt in spite of its end.
-func stopped(code string, stop domain.StopReason, blocks ...domain.Block) fixture {
+func stopped(code string, stop domain.StopReason, blocks ...domain.Block) wiretest.Fixture {
 	f := answer(stop, blocks...)
-	f.class, f.code = ports.Retryable, code
+	f.Class, f.Code = ports.Retryable, code
 	return f
 }
 
 // first is a fault before the response began.
-func first(class ports.FaultClass, code string) fixture {
-	return fixture{want: ports.Reply{Model: "asked"}, class: class, code: code}
+func first(class ports.FaultClass, code string) wiretest.Fixture {
+	return wiretest.Fixture{Want: ports.Reply{Model: "asked"}, Class: class, Code: code}
 }
-
-func (f fixture) counting(u *domain.Usage) fixture { f.want.Usage = u; return f }
-
-func (f fixture) ending(err error) fixture { f.end = err; return f }
 
 // signedAs is the signature of a reasoning item with an id, encrypted content and the parts of a summary.
 func signedAs(id, encrypted string, summary ...string) string {
@@ -94,7 +60,7 @@ var (
 	contradicted = "malformed_stream"
 )
 
-var fixtures = map[string]fixture{
+var fixtures = map[string]wiretest.Fixture{
 	"text":                              answer(endTurn, text("Hello")),
 	"two-texts-of-a-message":            answer(endTurn, text("a"), text("b")),
 	"two-messages":                      answer(endTurn, text("a"), text("b")),
@@ -109,7 +75,7 @@ var fixtures = map[string]fixture{
 	"only-the-last-event":               answer(toolUse, thinks("Hm", signedAs("rs_0", "c2ln", "Hm")), text("Hello"), calling("ca", `{"p":1}`)),
 	"the-end-adds-to-the-text":          answer(endTurn, text("Hello")),
 	"the-end-without-white-space":       answer(endTurn, text("\n\nHello\n")),
-	"the-end-contradicts-the-text":      fault(ports.Retryable, contradicted, text("Hello")).counting(counted),
+	"the-end-contradicts-the-text":      fault(ports.Retryable, contradicted, text("Hello")).Counting(counted),
 	"done-contradicts-the-text":         fault(ports.Retryable, contradicted, text("Hello")),
 	"text-behind-a-newer-text":          fault(ports.Retryable, contradicted, text("a"), text("b")),
 	"unknown-items-and-events":          answer(endTurn, text("Hi")),
@@ -120,13 +86,13 @@ var fixtures = map[string]fixture{
 	"carriage-returns":                  answer(endTurn, text("Hi")),
 	"comments":                          answer(endTurn, text("Hi")),
 	"whole-response":                    answer(toolUse, thinks("Hm", signedAs("rs_0", "c2ln", "Hm")), text("Hi"), calling("ca", `{"p":8123456789012345677}`)),
-	"whole-response-in-progress":        fault(ports.Retryable, "malformed_stream").counting(counted),
+	"whole-response-in-progress":        fault(ports.Retryable, "malformed_stream").Counting(counted),
 	"status-says-more-than-the-name":    answer(length, text("Once")),
 	"no-status":                         answer(endTurn, text("Hi")),
 	"phases":                            answer(toolUse, text("I look."), calling("ca", "{}")),
-	"usage-with-details":                answer(endTurn, text("Hi")).counting(&domain.Usage{Input: 2103, Output: 50, CacheRead: 2000, Reasoning: 30}),
-	"usage-never":                       answer(endTurn, text("Hi")).counting(nil),
-	"usage-of-odd-kinds":                answer(endTurn, text("Hi")).counting(&domain.Usage{Input: 7, Output: 2}),
+	"usage-with-details":                answer(endTurn, text("Hi")).Counting(&domain.Usage{Input: 2103, Output: 50, CacheRead: 2000, Reasoning: 30}),
+	"usage-never":                       answer(endTurn, text("Hi")).Counting(nil),
+	"usage-of-odd-kinds":                answer(endTurn, text("Hi")).Counting(&domain.Usage{Input: 7, Output: 2}),
 
 	"reasoning":                   answer(endTurn, thinks("Let me see.", signedAs("rs_0", "c2ln", "Let me see.")), text("Yes.")),
 	"reasoning-in-parts":          answer(endTurn, thinks("**One**\n\na\n\n**Two**\n\nb", signedAs("rs_0", "c2ln", `**One**\n\na`, `**Two**\n\nb`)), text("Yes.")),
@@ -154,7 +120,7 @@ var fixtures = map[string]fixture{
 	"numbers-digit-for-digit":             answer(toolUse, calling("ca", `{"id":8123456789012345677,"m":1e400,"f":1.0}`)),
 	"arguments-that-are-a-list":           answer(toolUse, rawCalling("ca", "[1]")),
 	"arguments-spelled-otherwise":         answer(toolUse, calling("ca", `{"p":1}`)),
-	"arguments-that-contradict":           fault(ports.Retryable, contradicted, calling("ca", `{"p":1}`)).counting(counted),
+	"arguments-that-contradict":           fault(ports.Retryable, contradicted, calling("ca", `{"p":1}`)).Counting(counted),
 	"arguments-without-an-item":           answer(toolUse, calling("ca", `{"p":1}`)),
 	"a-call-that-was-never-done":          answer(toolUse, rawCalling("ca", " ")),
 	"nothing-of-a-call-at-the-cap":        answer(length, rawCalling("ca", " ")),
@@ -185,10 +151,10 @@ var fixtures = map[string]fixture{
 	"k04-a-done-line-is-no-end":        fault(ports.Retryable, "cut", text("The answer is")),
 	"k04-b-never-signed":               fault(ports.Retryable, "cut", thinks("Hm", "")),
 	"k04-c-reasoning-up-to-the-cap":    stopped("length", length, thinks("Hm", signedAs("rs_0", "c2ln", "Hm"))),
-	"k04-e-reset-behind-the-end":       answer(endTurn, text("Done.")).ending(errors.New("connection reset by peer")),
+	"k04-e-reset-behind-the-end":       answer(endTurn, text("Done.")).Ending(errors.New("connection reset by peer")),
 	"incomplete-at-the-cap":            answer(length, text("Once")),
 	"content-filter":                   answer(refused, text("Once")),
-	"incomplete-for-an-unknown-reason": fault(ports.Retryable, "incomplete_reason", text("Hm")).counting(counted),
+	"incomplete-for-an-unknown-reason": fault(ports.Retryable, "incomplete_reason", text("Hm")).Counting(counted),
 	"refusal":                          answer(refused, text("I cannot.")),
 	"refusal-at-the-end-alone":         answer(refused, text("I cannot.")),
 	"completed-with-nothing":           answer(endTurn),

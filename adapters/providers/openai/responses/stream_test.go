@@ -1,8 +1,6 @@
 package responses
 
 import (
-	"maps"
-	"slices"
 	"strings"
 	"testing"
 
@@ -15,24 +13,18 @@ import (
 
 var newDecoder wiretest.NewDecoder = func(emit func(ports.Delta)) wire.Decoder { return &decoder{emit: emit} }
 
-func wireFixtures(t testing.TB) (list []wiretest.Fixture) {
-	for _, name := range slices.Sorted(maps.Keys(fixtures)) {
-		f := fixtures[name]
-		list = append(list, wiretest.Fixture{Name: name, Body: streamOf(t, name), End: f.end, Want: f.want, Class: f.class, Code: f.code})
-	}
-	return list
+// TestFixtures: K01 to K04 and the other shapes of this wire, in pieces of any number and size.
+func TestFixtures(t *testing.T) { wiretest.TestFixtures(t, newDecoder, wiretest.Streams(t, fixtures)) }
+
+func TestEveryTruncation(t *testing.T) {
+	wiretest.TestTruncations(t, newDecoder, wiretest.Streams(t, fixtures))
 }
 
-// TestFixtures: K01 to K04 and the other shapes of this wire, in pieces of any number and size.
-func TestFixtures(t *testing.T) { wiretest.TestFixtures(t, newDecoder, wireFixtures(t)) }
-
-func TestEveryTruncation(t *testing.T) { wiretest.TestTruncations(t, newDecoder, wireFixtures(t)) }
-
-func FuzzStream(f *testing.F) { wiretest.Fuzz(f, newDecoder, wireFixtures(f)) }
+func FuzzStream(f *testing.F) { wiretest.Fuzz(f, newDecoder, wiretest.Streams(f, fixtures)) }
 
 // TestHeldTextComesBeforeTheNextItem: what a block still held back is emitted before another one begins.
 func TestHeldTextComesBeforeTheNextItem(t *testing.T) {
-	got := newDecoder.Decode(t, strings.NewReader(streamOf(t, "k27-half-that-stays-alone")))
+	got := newDecoder.Decode(t, strings.NewReader(wiretest.StreamOf(t, "k27-half-that-stays-alone")))
 	require.Equal(t, []ports.Delta{{Text: "ok "}, {Text: "\uFFFD"}, {Text: "\uFFFDx"}}, got.Deltas)
 }
 
@@ -41,7 +33,7 @@ func TestNamesOfTools(t *testing.T) {
 	odd := wire.ToolName("files.read", maxName)
 	names := wire.ToolNames([]ports.ToolSpec{{Name: "files.read"}, {Name: "f"}}, maxName)
 	named := wiretest.NewDecoder(func(emit func(ports.Delta)) wire.Decoder { return &decoder{emit: emit, names: names} })
-	got := named.Decode(t, strings.NewReader(strings.ReplaceAll(streamOf(t, "parallel-calls"), `"name":"f"`, `"name":"`+odd+`"`)))
+	got := named.Decode(t, strings.NewReader(strings.ReplaceAll(wiretest.StreamOf(t, "parallel-calls"), `"name":"f"`, `"name":"`+odd+`"`)))
 	require.NoError(t, got.Err)
 	require.Equal(t, "files.read", got.Reply.Content[1].Name)
 	require.Equal(t, "files.read", got.Deltas[1].ToolCall.Name)

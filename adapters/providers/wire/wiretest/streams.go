@@ -31,6 +31,37 @@ type Fixture struct {
 	Code  string
 }
 
+// Ending returns f with another end of its body.
+func (f Fixture) Ending(err error) Fixture { f.End = err; return f }
+
+// Counting returns f with another usage.
+func (f Fixture) Counting(u *domain.Usage) Fixture { f.Want.Usage = u; return f }
+
+// By returns f with another model.
+func (f Fixture) By(model string) Fixture { f.Want.Model = model; return f }
+
+// StreamOf returns the stream of testdata/streams with a name.
+func StreamOf(t testing.TB, name string) string {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join("testdata", "streams", name+".sse"))
+	require.NoError(t, err)
+	return string(b)
+}
+
+// Streams returns the fixtures that say what the streams of testdata/streams mean, by name. Each stream has to have a meaning.
+func Streams(t testing.TB, meanings map[string]Fixture) (list []Fixture) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join("testdata", "streams", "*.sse"))
+	require.NoError(t, err)
+	require.Len(t, files, len(meanings))
+	for _, name := range slices.Sorted(maps.Keys(meanings)) {
+		f := meanings[name]
+		f.Name, f.Body = name, StreamOf(t, name)
+		list = append(list, f)
+	}
+	return list
+}
+
 // NewDecoder returns a decoder of a wire that shows its pieces to emit.
 type NewDecoder func(emit func(ports.Delta)) wire.Decoder
 
