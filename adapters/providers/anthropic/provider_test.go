@@ -97,11 +97,6 @@ func TestKeyIsNeverTold(t *testing.T) {
 		_, err := ask(t, p)
 		require.Contains(t, err.Error(), "[redacted]")
 	}
-	unreachable := newProvider(t, anthropic.Config{BaseURL: "http://user:" + key + "@127.0.0.1:1", Model: "m"})
-	_, err := ask(t, unreachable)
-	require.Equal(t, "connection", wiretest.Fault(t, err).Code)
-	_, err = unreachable.Models(t.Context(), ports.Confidential{})
-	require.NotContains(t, err.Error(), key)
 }
 
 func TestRetryAfter(t *testing.T) {
@@ -146,17 +141,19 @@ func TestModels(t *testing.T) {
 	require.Equal(t, []ports.Model{{ID: "x"}}, got)
 }
 
+// open is a wiretest.Opener.
+func open(t testing.TB, base, key, model string) (ports.Provider, error) {
+	return anthropic.New(anthropic.Config{BaseURL: base, APIKey: key, Model: model, HTTPClient: wiretest.Client(t)})
+}
+
+func TestAddresses(t *testing.T) {
+	wiretest.TestBadAddresses(t, open)
+	wiretest.TestUnreachable(t, open)
+}
+
 func TestDefaultModelIsDiscovered(t *testing.T) {
 	s := anthropictest.Start(t)
-	p := newProvider(t, anthropic.Config{BaseURL: s.URL()})
-	s.SetModels("")
-	_, err := ask(t, p)
-	require.Equal(t, "no_model", wiretest.Fault(t, err).Code)
-	s.SetModels(`{"data":[{"id":"first"},{"id":"second"}]}`)
-	s.Push(hello)
-	_, err = ask(t, p)
-	require.NoError(t, err)
-	require.Contains(t, string(s.Requests()[0].Body), `"model":"first"`)
+	wiretest.TestDefaultModel(t, s.Server, s.URL(), open, `{"data":[{"id":"first"},{"id":"second"}]}`, hello)
 }
 
 func fromEnv(getenv func(string) string) (*anthropic.Provider, error) {
@@ -190,15 +187,6 @@ func TestFromEnv(t *testing.T) {
 	}
 	require.Empty(t, s.Requests()[0].Header.Get("X-Api-Key"))
 	require.Contains(t, string(s.Requests()[0].Body), `"model":"local"`)
-
-	for _, bad := range []string{"ftp://x", "localhost:11434", "http://x/v1?key=1", "http://x/#f"} {
-		_, err = anthropic.New(anthropic.Config{BaseURL: bad})
-		require.Error(t, err)
-		require.NotContains(t, err.Error(), bad)
-	}
-	_, err = anthropic.New(anthropic.Config{APIKey: "a\nb" + key})
-	require.Error(t, err)
-	require.NotContains(t, err.Error(), key)
 }
 
 // TestCancelledAtTheEnd: a cancellation wins over an answer that was complete by then.

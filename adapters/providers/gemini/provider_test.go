@@ -101,11 +101,6 @@ func TestKeyIsNeverTold(t *testing.T) {
 		_, err := ask(t, p)
 		require.Contains(t, err.Error(), "[redacted]")
 	}
-	unreachable := newProvider(t, gemini.Config{BaseURL: "http://user:" + key + "@127.0.0.1:1", Model: "m"})
-	_, err := ask(t, unreachable)
-	require.Equal(t, "connection", wiretest.Fault(t, err).Code)
-	_, err = unreachable.Models(t.Context(), ports.Confidential{})
-	require.NotContains(t, err.Error(), key)
 }
 
 // TestWaits: the header counts before what the error says in itself, which counts inside a stream, too.
@@ -153,17 +148,19 @@ func TestModels(t *testing.T) {
 	require.Equal(t, []ports.Model{{ID: "x"}}, got)
 }
 
+// open is a wiretest.Opener.
+func open(t testing.TB, base, key, model string) (ports.Provider, error) {
+	return gemini.New(gemini.Config{BaseURL: base, APIKey: key, Model: model, HTTPClient: wiretest.Client(t)})
+}
+
+func TestAddresses(t *testing.T) {
+	wiretest.TestBadAddresses(t, open)
+	wiretest.TestUnreachable(t, open)
+}
+
 func TestDefaultModelIsDiscovered(t *testing.T) {
 	s := geminitest.Start(t)
-	p := newProvider(t, gemini.Config{BaseURL: s.URL()})
-	s.SetModels("")
-	_, err := ask(t, p)
-	require.Equal(t, "no_model", wiretest.Fault(t, err).Code)
-	s.SetModels(`{"models":[{"name":"models/first"},{"name":"models/second"}]}`)
-	s.Push(hello)
-	_, err = ask(t, p)
-	require.NoError(t, err)
-	require.Equal(t, "/v1beta/models/first:streamGenerateContent", s.Requests()[0].Path)
+	wiretest.TestDefaultModel(t, s.Server, s.URL(), open, `{"models":[{"name":"models/first"},{"name":"models/second"}]}`, hello)
 }
 
 func fromEnv(getenv func(string) string) (*gemini.Provider, error) {
@@ -202,15 +199,6 @@ func TestFromEnv(t *testing.T) {
 	require.Equal(t, key, s.Requests()[0].Header.Get("X-Goog-Api-Key"))
 	require.Equal(t, "AIza-other-0123", s.Requests()[1].Header.Get("X-Goog-Api-Key"))
 	require.Equal(t, "/v1beta/models/local:streamGenerateContent", s.Requests()[0].Path)
-
-	for _, bad := range []string{"ftp://x", "localhost:11434", "http://x/v1beta?key=1", "http://x/#f"} {
-		_, err = gemini.New(gemini.Config{BaseURL: bad})
-		require.Error(t, err)
-		require.NotContains(t, err.Error(), bad)
-	}
-	_, err = gemini.New(gemini.Config{APIKey: "a\nb" + key})
-	require.Error(t, err)
-	require.NotContains(t, err.Error(), key)
 }
 
 var errEnough = errors.New("enough")

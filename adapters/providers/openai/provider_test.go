@@ -70,16 +70,6 @@ func TestEndsOfConnections(t *testing.T) {
 	})
 }
 
-func TestUnreachable(t *testing.T) {
-	p := newProvider(t, openai.Config{BaseURL: "http://user:" + key + "@127.0.0.1:1/v1", Model: "m"})
-	_, err := ask(t, p)
-	require.Equal(t, ports.Retryable, wiretest.Fault(t, err).Class)
-	require.Equal(t, "connection", wiretest.Fault(t, err).Code)
-	_, err = p.Models(t.Context(), ports.Confidential{})
-	require.Equal(t, ports.Retryable, wiretest.Fault(t, err).Class)
-	require.NotContains(t, err.Error(), key)
-}
-
 func TestKeyIsNeverTold(t *testing.T) {
 	quoting := openaitest.Fault("Incorrect API key provided: "+key, "invalid_api_key")
 	_, p := start(t,
@@ -160,17 +150,19 @@ func TestModels(t *testing.T) {
 	}
 }
 
+// open is a wiretest.Opener.
+func open(t testing.TB, base, key, model string) (ports.Provider, error) {
+	return openai.New(openai.Config{BaseURL: base, APIKey: key, Model: model, HTTPClient: wiretest.Client(t)})
+}
+
+func TestAddresses(t *testing.T) {
+	wiretest.TestBadAddresses(t, open)
+	wiretest.TestUnreachable(t, open)
+}
+
 func TestDefaultModelIsDiscovered(t *testing.T) {
 	s := openaitest.Start(t)
-	p := newProvider(t, openai.Config{BaseURL: s.URL()})
-	s.SetModels("")
-	_, err := ask(t, p)
-	require.Equal(t, "no_model", wiretest.Fault(t, err).Code)
-	s.SetModels(`{"data":[{"id":"first"},{"id":"second"}]}`)
-	s.Push(hello)
-	_, err = ask(t, p)
-	require.NoError(t, err)
-	require.Contains(t, string(s.Requests()[0].Body), `"model":"first"`)
+	wiretest.TestDefaultModel(t, s.Server, s.URL(), open, `{"data":[{"id":"first"},{"id":"second"}]}`, hello)
 }
 
 func fromEnv(getenv func(string) string) (*openai.Provider, error) {
@@ -202,15 +194,6 @@ func TestFromEnv(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, s.Requests()[0].Header.Get("Authorization"))
 	require.Contains(t, string(s.Requests()[0].Body), `"model":"local"`)
-
-	for _, bad := range []string{"ftp://x", "localhost:11434", "http://x/v1?key=1", "http://x/#f"} {
-		_, err = openai.New(openai.Config{BaseURL: bad})
-		require.Error(t, err)
-		require.NotContains(t, err.Error(), bad)
-	}
-	_, err = openai.New(openai.Config{APIKey: "a\nb" + key})
-	require.Error(t, err)
-	require.NotContains(t, err.Error(), key)
 }
 
 func TestConcurrentUse(t *testing.T) {

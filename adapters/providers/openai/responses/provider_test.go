@@ -170,22 +170,27 @@ func TestRefusedReasoning(t *testing.T) {
 	require.Contains(t, string(s.Requests()[1].Body), "reasoning.encrypted_content", "only what was sent back is left out")
 }
 
-func TestModelsAndTheDefault(t *testing.T) {
+// open is a wiretest.Opener.
+func open(t testing.TB, base, key, model string) (ports.Provider, error) {
+	return responses.New(openai.Config{BaseURL: base, APIKey: key, Model: model, HTTPClient: wiretest.Client(t)})
+}
+
+func TestAddresses(t *testing.T) {
+	wiretest.TestBadAddresses(t, open)
+	wiretest.TestUnreachable(t, open)
+}
+
+func TestDefaultModelIsDiscovered(t *testing.T) {
 	s := responsestest.Start(t)
-	p := newProvider(t, openai.Config{BaseURL: s.URL()})
-	s.SetModels("")
-	_, err := ask(t, p)
-	require.Equal(t, "no_model", wiretest.Fault(t, err).Code)
+	wiretest.TestDefaultModel(t, s.Server, s.URL(), open, `{"data":[{"id":"first"},{"id":"second"}]}`, hello)
+}
+
+func TestModels(t *testing.T) {
+	s := responsestest.Start(t)
 	s.SetModels(`{"data":[{"id":"first"},{"id":"second"}]}`)
-	s.Push(hello)
-	_, err = ask(t, p)
-	require.NoError(t, err)
-	require.Contains(t, string(s.Requests()[0].Body), `"model":"first"`)
 	models, err := newProvider(t, openai.Config{BaseURL: s.URL(), Model: "second"}).Models(t.Context(), ports.Confidential{})
 	require.NoError(t, err)
 	require.Equal(t, []ports.Model{{ID: "second", Listed: true}, {ID: "first", Listed: true}}, models)
-	_, err = responses.New(openai.Config{BaseURL: "ftp://x"})
-	require.ErrorContains(t, err, "base URL")
 }
 
 // TestCancelledAtTheEnd: a cancellation wins over an answer that was complete by then.
