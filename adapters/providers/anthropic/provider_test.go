@@ -153,7 +153,7 @@ func TestAddresses(t *testing.T) {
 
 func TestDefaultModelIsDiscovered(t *testing.T) {
 	s := anthropictest.Start(t)
-	wiretest.TestDefaultModel(t, s.Server, s.URL(), open, `{"data":[{"id":"first"},{"id":"second"}]}`, hello)
+	wiretest.TestDefaultModel(t, s, open, `{"data":[{"id":"first"},{"id":"second"}]}`, hello)
 }
 
 func fromEnv(getenv func(string) string) (*anthropic.Provider, error) {

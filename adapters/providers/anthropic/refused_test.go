@@ -3,9 +3,7 @@ package anthropic_test
 import (
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/keel-agent/keel/adapters/providers/anthropic"
@@ -93,22 +91,7 @@ func TestRefusedThinking(t *testing.T) {
 // TestRefusedSideBySide: a request that was under way when another one taught what the model refuses learns the same.
 func TestRefusedSideBySide(t *testing.T) {
 	warm := 0.5
-	options := ports.Options{Temperature: &warm}
 	refusal := anthropictest.Error(400, anthropictest.Fault("invalid_request_error", "`temperature` is deprecated for this model."))
-	taught, both := make(chan struct{}), make(chan struct{})
-	late := refusal
-	late.Steps = append([]anthropictest.Step{{Until: taught}}, refusal.Steps...)
-	s, p := start(t, late)
-	go func() {
-		defer close(both)
-		_, err := p.Generate(t.Context(), ports.ModelRequest{Messages: []domain.Message{wiretest.User(wiretest.Text("hi"))}, Options: options}, func(ports.Delta) {})
-		assert.NoError(t, err)
-	}()
-	require.Eventually(t, func() bool { return len(s.Requests()) == 1 }, 5*time.Second, time.Millisecond)
-	s.Push(refusal, hello, hello)
-	_, err := p.Generate(t.Context(), ports.ModelRequest{Messages: []domain.Message{wiretest.User(wiretest.Text("hi"))}, Options: options}, func(ports.Delta) {})
-	require.NoError(t, err)
-	close(taught)
-	<-both
-	require.Len(t, s.Requests(), 4)
+	s, p := start(t)
+	wiretest.TestRefusedSideBySide(t, s, p, ports.Options{Temperature: &warm}, refusal, hello)
 }

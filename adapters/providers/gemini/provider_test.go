@@ -160,7 +160,7 @@ func TestAddresses(t *testing.T) {
 
 func TestDefaultModelIsDiscovered(t *testing.T) {
 	s := geminitest.Start(t)
-	wiretest.TestDefaultModel(t, s.Server, s.URL(), open, `{"models":[{"name":"models/first"},{"name":"models/second"}]}`, hello)
+	wiretest.TestDefaultModel(t, s, open, `{"models":[{"name":"models/first"},{"name":"models/second"}]}`, hello)
 }
 
 func fromEnv(getenv func(string) string) (*gemini.Provider, error) {

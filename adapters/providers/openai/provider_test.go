@@ -162,7 +162,7 @@ func TestAddresses(t *testing.T) {
 
 func TestDefaultModelIsDiscovered(t *testing.T) {
 	s := openaitest.Start(t)
-	wiretest.TestDefaultModel(t, s.Server, s.URL(), open, `{"data":[{"id":"first"},{"id":"second"}]}`, hello)
+	wiretest.TestDefaultModel(t, s, open, `{"data":[{"id":"first"},{"id":"second"}]}`, hello)
 }
 
 func fromEnv(getenv func(string) string) (*openai.Provider, error) {
@@ -238,5 +238,5 @@ func TestSilence(t *testing.T) {
 func TestRefusedSideBySide(t *testing.T) {
 	refusal := openaitest.Error(400, openaitest.Fault("Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead.", "unsupported_parameter"))
 	s, p := start(t)
-	wiretest.TestRefusedSideBySide(t, s.Server, p, ports.Options{MaxTokens: 7}, refusal, hello)
+	wiretest.TestRefusedSideBySide(t, s, p, ports.Options{MaxTokens: 7}, refusal, hello)
 }

@@ -12,11 +12,9 @@ import (
 	"github.com/keel-agent/keel/adapters/providers/wire/wiretest"
 )
 
-// Server is a scripted backend. Its methods are safe for concurrent use.
-type Server struct{ *wiretest.Server }
-
-// What the script of a server consists of.
+// A server, and what its script consists of.
 type (
+	Server   = wiretest.Server
 	Request  = wiretest.Request
 	Response = wiretest.Response
 	Step     = wiretest.Step
@@ -38,13 +36,13 @@ const Model = "gemini-3-test"
 // test when that ends; one beyond the last answer is refused, too.
 func Start(t testing.TB) *Server {
 	t.Helper()
-	return &Server{wiretest.StartStrict(t, rules)}
+	return wiretest.StartStrict(t, rules)
 }
 
 // StartLenient is Start for tests that mean to break a rule.
 func StartLenient(t testing.TB) *Server {
 	t.Helper()
-	return &Server{wiretest.Start(t, rules)}
+	return wiretest.Start(t, rules)
 }
 
 var rules = wiretest.Wire{
@@ -64,9 +62,6 @@ func checkRequest(r Request) error {
 	}
 	return Check(model, r.Body)
 }
-
-// URL returns the base URL.
-func (s *Server) URL() string { return s.Origin() }
 
 // Bytes returns an answer that writes each piece as it is.
 func Bytes(pieces ...string) Response { return wiretest.Bytes(pieces...) }

@@ -182,7 +182,7 @@ func TestAddresses(t *testing.T) {
 
 func TestDefaultModelIsDiscovered(t *testing.T) {
 	s := responsestest.Start(t)
-	wiretest.TestDefaultModel(t, s.Server, s.URL(), open, `{"data":[{"id":"first"},{"id":"second"}]}`, hello)
+	wiretest.TestDefaultModel(t, s, open, `{"data":[{"id":"first"},{"id":"second"}]}`, hello)
 }
 
 func TestModels(t *testing.T) {
@@ -220,5 +220,5 @@ func TestRefusedSideBySide(t *testing.T) {
 	warm := 0.5
 	refusal := responsestest.Error(400, responsestest.Fault("unsupported_parameter", "Unsupported parameter: 'temperature' is not supported with this model."))
 	s, p := start(t)
-	wiretest.TestRefusedSideBySide(t, s.Server, p, ports.Options{Temperature: &warm}, refusal, hello)
+	wiretest.TestRefusedSideBySide(t, s, p, ports.Options{Temperature: &warm}, refusal, hello)
 }

@@ -16,6 +16,7 @@ import (
 
 // Wire is what a wire adds to the server.
 type Wire struct {
+	Base       string                 // path of the base URL
 	Generate   string                 // pattern of http.ServeMux for the requests that are answered by the script
 	Models     string                 // pattern for the list of models
 	ModelsBody string                 // what that answers, see SetModels
@@ -94,6 +95,9 @@ func Start(t testing.TB, wire Wire) *Server {
 
 // Origin returns the URL of the server, without a path.
 func (s *Server) Origin() string { return s.http.URL }
+
+// URL returns the base URL of the wire.
+func (s *Server) URL() string { return s.http.URL + s.wire.Base }
 
 // Push adds answers, one per request, in order. A request beyond the last one is refused as the wire says.
 func (s *Server) Push(answers ...Response) {

@@ -38,8 +38,8 @@ func TestUnreachable(t *testing.T, open Opener) {
 
 // TestDefaultModel holds that without a configured model the first one is asked for that s lists. listed is such a list, of the
 // models first and second; answer is a good one.
-func TestDefaultModel(t *testing.T, s *Server, base string, open Opener, listed string, answer Response) {
-	p, err := open(t, base, "", "")
+func TestDefaultModel(t *testing.T, s *Server, open Opener, listed string, answer Response) {
+	p, err := open(t, s.URL(), "", "")
 	require.NoError(t, err)
 	s.SetModels("")
 	_, err = Ask(t, p, canary)

@@ -10,11 +10,9 @@ import (
 	"github.com/keel-agent/keel/adapters/providers/wire/wiretest"
 )
 
-// Server is a scripted backend. Its methods are safe for concurrent use.
-type Server struct{ *wiretest.Server }
-
-// What the script of a server consists of.
+// A server, and what its script consists of.
 type (
+	Server   = wiretest.Server
 	Request  = wiretest.Request
 	Response = wiretest.Response
 	Step     = wiretest.Step
@@ -36,16 +34,17 @@ const Model = "gpt-test-2026-01-31"
 // test when that ends; one beyond the last answer is refused, too.
 func Start(t testing.TB) *Server {
 	t.Helper()
-	return &Server{wiretest.StartStrict(t, rules)}
+	return wiretest.StartStrict(t, rules)
 }
 
 // StartLenient is Start for tests that mean to break a rule.
 func StartLenient(t testing.TB) *Server {
 	t.Helper()
-	return &Server{wiretest.Start(t, rules)}
+	return wiretest.Start(t, rules)
 }
 
 var rules = wiretest.Wire{
+	Base:     "/v1",
 	Generate: "POST /v1/responses", Models: "GET /v1/models",
 	ModelsBody: `{"object":"list","data":[{"id":"` + Model + `","object":"model"}]}`,
 	Unscripted: Error(http.StatusBadRequest, Fault("unscripted", "responsestest: no answer is scripted for this request")),
@@ -54,9 +53,6 @@ var rules = wiretest.Wire{
 		return Error(http.StatusBadRequest, Fault("invalid_value", err.Error()))
 	},
 }
-
-// URL returns the base URL, /v1 included.
-func (s *Server) URL() string { return s.Origin() + "/v1" }
 
 // Bytes returns an answer that writes each piece as it is.
 func Bytes(pieces ...string) Response { return wiretest.Bytes(pieces...) }
