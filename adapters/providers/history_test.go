@@ -77,7 +77,6 @@ type history struct {
 	seed     uint64
 	random   *rand.Rand
 	lines    []*line
-	ledger   *domaintest.Ledger
 	read     *domain.Transcript // of the ledger, up to the last answer
 	proofs   []proof            // of all that was signed, and of thinking that was not
 	replayed map[string]int

@@ -34,7 +34,7 @@ func TestCompactionDisturbedAtEachPoint(t *testing.T) {
 					p.kill()
 					time.Sleep(time.Minute) // what it sent last arrives when another owns the session
 				},
-				func(s *simulation, p *process, _ domain.SessionRef, _ *rand.Rand) {
+				func(_ *simulation, p *process, _ domain.SessionRef, _ *rand.Rand) {
 					time.AfterFunc(20*time.Second, p.freeze())
 				},
 				func(s *simulation, p *process, _ domain.SessionRef, _ *rand.Rand) { s.drains(p) },

@@ -2,6 +2,7 @@ package postgrestest
 
 import (
 	"bytes"
+	"context"
 	"net"
 	"net/url"
 	"sync"
@@ -55,7 +56,7 @@ func NewProxy(t testing.TB, u string) (p *Proxy, through string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -186,7 +187,7 @@ func (p *Proxy) accept() {
 
 func (p *Proxy) join(client *net.TCPConn, gate <-chan struct{}) {
 	<-gate
-	server, err := net.Dial("tcp", p.server)
+	server, err := new(net.Dialer).DialContext(context.Background(), "tcp", p.server)
 	if err != nil {
 		_ = client.Close()
 		return

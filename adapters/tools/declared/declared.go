@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"regexp"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -84,14 +85,14 @@ func Expand(s string, lookup func(string) (string, bool)) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	expanded := ""
+	var expanded strings.Builder
 	for _, p := range pieces {
 		if p.secret != "" {
 			return "", fmt.Errorf("${secret:%s}: a secret of the tenant can be in headers alone, for what stands here is the same for all tenants", p.secret)
 		}
-		expanded += p.text
+		expanded.WriteString(p.text)
 	}
-	return expanded, nil
+	return expanded.String(), nil
 }
 
 // ExpandAll is Expand for the values of a map; it returns a new one. An error names the key.

@@ -38,20 +38,20 @@ func ParseHeaders(values map[string]string, lookup func(string) (string, bool), 
 		if err != nil {
 			return h, fmt.Errorf("headers: %s: %w", name, err)
 		}
-		fixed := ""
+		var fixed strings.Builder
 		for _, p := range pieces {
 			if p.secret != "" && vault == nil {
 				return h, fmt.Errorf("headers: %s: ${secret:%s}: %w", name, p.secret, errNoVault)
 			}
-			fixed += p.text
+			fixed.WriteString(p.text)
 		}
 		switch {
-		case !goodHeader.MatchString(name) || !sendable(fixed):
+		case !goodHeader.MatchString(name) || !sendable(fixed.String()):
 			return h, fmt.Errorf("headers: %q is no header that can be sent", name)
 		case slices.ContainsFunc(pieces, func(p piece) bool { return p.secret != "" }):
 			h.open[name] = pieces
 		default:
-			h.fixed.Set(name, fixed)
+			h.fixed.Set(name, fixed.String())
 		}
 	}
 	return h, nil
@@ -73,7 +73,7 @@ func (h Headers) Fixed() http.Header { return h.fixed.Clone() }
 func (h Headers) For(ctx context.Context, tenant string) (http.Header, output.Hidden, error) {
 	header, hidden := h.Fixed(), output.Hidden(nil)
 	for _, name := range slices.Sorted(maps.Keys(h.open)) {
-		value := ""
+		var value strings.Builder
 		for _, p := range h.open[name] {
 			if p.secret != "" {
 				revealed, err := h.reveal(ctx, tenant, p.secret)
@@ -82,9 +82,9 @@ func (h Headers) For(ctx context.Context, tenant string) (http.Header, output.Hi
 				}
 				p.text, hidden = revealed, append(hidden, revealed)
 			}
-			value += p.text
+			value.WriteString(p.text)
 		}
-		header.Set(name, value)
+		header.Set(name, value.String())
 	}
 	return header, hidden, nil
 }

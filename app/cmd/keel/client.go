@@ -201,8 +201,7 @@ func (f clientFlags) call(ctx context.Context, method string, body, out any, pat
 	}
 	defer res.Body.Close()
 	err = json.NewDecoder(res.Body).Decode(out)
-	var other *json.SyntaxError
-	if errors.As(err, &other) {
+	if _, ok := errors.AsType[*json.SyntaxError](err); ok {
 		return errStranger
 	}
 	return err
