@@ -12,6 +12,7 @@ type Command interface {
 // Needs is what a store loads for a command, all by primary key or unique index. The session row is always loaded.
 type Needs struct {
 	Run         string   // this run, if it is the session's own; "" means the session's active run
+	Made        string   // this run too, likewise: a command whose reply was lost may have made it
 	Key         string   // the event under this idempotency key
 	Calls       []string // these tool calls
 	OpenCalls   bool     // all calls without a result
@@ -24,6 +25,7 @@ type View struct {
 	Ref       SessionRef
 	Session   *Session
 	Run       *Run
+	Made      *Run   // under Needs.Made
 	Event     *Event // under Needs.Key
 	Calls     []ToolCall
 	OwnerLive bool
@@ -256,7 +258,7 @@ func (c SubmitInput) Needs() Needs { return Needs{Key: storedKey(RequestID, c.Re
 func (c AppendExternal) Needs() Needs {
 	return Needs{Key: storedKey(RequestID, c.RequestID)}
 }
-func (EnsureRun) Needs() Needs       { return Needs{} }
+func (c EnsureRun) Needs() Needs     { return Needs{Made: c.NewRun} }
 func (c RequestCancel) Needs() Needs { return Needs{} }
 func (Unpark) Needs() Needs          { return Needs{} }
 func (CloseSession) Needs() Needs    { return Needs{} }

@@ -152,6 +152,10 @@ func (c EnsureRun) decide(v View) (Effects, error) {
 	switch {
 	case v.Session == nil:
 		return Effects{}, ErrNotFound
+	case v.Made != nil && v.Made.ID != v.Session.ActiveRun: // by this command, whose reply was lost; it has ended since
+		fx := v.unchanged()
+		fx.Outcome.Run = v.Made
+		return fx, nil
 	case v.Session.State != SessionOpen:
 		return Effects{}, ErrSessionClosed
 	case v.Session.StateOwner != Native:

@@ -193,6 +193,19 @@ func TestEnsureRunRefusals(t *testing.T) {
 	}
 }
 
+// TestEnsureRunAgain: a command whose reply was lost finds the run that it made, also one that has ended.
+func TestEnsureRunAgain(t *testing.T) {
+	for _, state := range []domain.SessionState{domain.SessionOpen, domain.SessionClosed} {
+		v := idle()
+		v.Session.State = state
+		v.Made = &domain.Run{ID: "R1", Ref: ref, Status: domain.StatusDone}
+		fx, err := decide(t, v, domain.EnsureRun{At: noon, Compact: true, NewRun: "R1"})
+		require.NoError(t, err)
+		require.True(t, fx.Empty())
+		require.Equal(t, v.Made, fx.Outcome.Run)
+	}
+}
+
 func TestEnsureRunFindsWork(t *testing.T) {
 	for name, c := range map[string]struct {
 		fold    domain.Fold

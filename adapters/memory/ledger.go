@@ -74,6 +74,10 @@ func (s *Store) view(ref domain.SessionRef, n domain.Needs) domain.View {
 		run = cloneRun(run)
 		v.Run = &run
 	}
+	if run, ok := r.runs[n.Made]; ok {
+		run = cloneRun(run)
+		v.Made = &run
+	}
 	if seq, ok := r.keys[n.Key]; ok && n.Key != "" {
 		e := r.events[seq-1]
 		v.Event = &e

@@ -50,7 +50,7 @@ const lockText = "SELECT n.tenant_id, n.session_id, s.version, " + nowMS + " FRO
 var groupText = "SELECT n.turn, " + sqlstore.Columns("s", (&sqlstore.SessionRow{}).Fields()) + ", " +
 	sqlstore.OuterColumns("r", (&sqlstore.RunRow{}).Fields()) + ", " + sqlstore.OuterColumns("e", (&sqlstore.EventRow{}).Fields()) +
 	" FROM unnest($1::text[], $2::text[], $3::text[], $4::text[]) WITH ORDINALITY AS n(tenant_id, session_id, run_id, dedupe_key, turn)" +
-	sessionByKey("n") + runByID("coalesce(n.run_id, s.active_run_id)") + eventByKey("n.dedupe_key")
+	sessionByKey("n") + runByID("r", "coalesce(n.run_id, s.active_run_id)") + eventByKey("n.dedupe_key")
 
 // groupKeysText loads the events under the keys of commands whose session the store knows.
 var groupKeysText = "SELECT s.tenant_id, s.session_id, " + sqlstore.Columns("e", (&sqlstore.EventRow{}).BodyFields()) +

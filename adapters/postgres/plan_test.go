@@ -91,7 +91,8 @@ func hotStatements() map[string]statement {
 	for name, needs := range map[string]domain.Needs{
 		"view": {}, "view of run": {Run: "r"}, "view with event": {Key: "k"}, "view with calls": {Run: "r", Key: "k", Calls: []string{"c"}},
 		"view with open calls": {Run: "r", OpenCalls: true}, "view with calls before": {Run: "r", CallsBefore: 7},
-		"view with owner": {Run: "r", OwnerLive: true},
+		"view with owner":               {Run: "r", OwnerLive: true},
+		"view with a run that was made": {Made: "r"},
 	} {
 		q := newViewQuery(domain.SessionRef{}, needs)
 		all[name] = statement{text: q.text(), params: len(q.args), ordered: needs.OpenCalls || needs.CallsBefore > 0}

@@ -41,13 +41,14 @@ type viewQuery struct {
 
 	session sqlstore.SessionRow
 	run     sqlstore.RunRow
+	made    sqlstore.RunRow
 	event   sqlstore.EventRow
 	called  [3]*string // JSON arrays of storedCall
 	live    bool
 }
 
 // viewShape is what the text of a view's statement depends on: which parts it loads.
-type viewShape struct{ run, event, calls, open, before, live bool }
+type viewShape struct{ run, made, event, calls, open, before, live bool }
 
 func newViewQuery(ref domain.SessionRef, needs domain.Needs) *viewQuery {
 	v := &viewQuery{args: []any{ref.Tenant, ref.Session}}
@@ -56,6 +57,11 @@ func newViewQuery(ref domain.SessionRef, needs domain.Needs) *viewQuery {
 	if needs.Run != "" && sqlstore.Storable(needs.Run) {
 		v.key.run = true
 		v.args = append(v.args, needs.Run)
+	}
+	if needs.Made != "" && sqlstore.Storable(needs.Made) {
+		v.key.made = true
+		v.args = append(v.args, needs.Made)
+		v.dests = sqlstore.Dests(v.dests, v.made.Fields())
 	}
 	if needs.Key != "" && sqlstore.Storable(needs.Key) {
 		v.key.event = true
@@ -112,11 +118,11 @@ func sessionByKey(from string) string {
 		" AND s.session_id = " + from + ".session_id OFFSET 0) AS s"
 }
 
-// runByID joins the run of the session s under an id. The fence leaves the planner no index but that of the ids: those of
+// runByID joins, as alias, the run of the session s under an id. The fence leaves the planner no index but that of the ids: those of
 // a session's runs look as good while the tables are small, and grow worse.
-func runByID(id string) string {
-	return " LEFT JOIN LATERAL (SELECT * FROM runs AS r WHERE r.run_id = " + id + " OFFSET 0) AS r" +
-		" ON r.tenant_id = s.tenant_id AND r.session_id = s.session_id"
+func runByID(alias, id string) string {
+	return " LEFT JOIN LATERAL (SELECT * FROM runs AS r WHERE r.run_id = " + id + " OFFSET 0) AS " + alias +
+		" ON " + alias + ".tenant_id = s.tenant_id AND " + alias + ".session_id = s.session_id"
 }
 
 // eventByKey joins the event of the session s under a key. Likewise, only the index of the keys yields the order that is
@@ -143,7 +149,11 @@ func (k viewShape) build() string {
 	if k.run {
 		run = param() + "::text"
 	}
-	from := " FROM sessions AS s" + runByID(run)
+	from := " FROM sessions AS s" + runByID("r", run)
+	if k.made {
+		list += ", " + sqlstore.OuterColumns("m", (&sqlstore.RunRow{}).Fields())
+		from += runByID("m", param()+"::text")
+	}
 	if k.event {
 		list += ", " + sqlstore.OuterColumns("e", (&sqlstore.EventRow{}).Fields())
 		from += eventByKey(param() + "::text")
@@ -174,6 +184,11 @@ func (v *viewQuery) view(ref domain.SessionRef) (domain.View, error) {
 	}
 	if v.run.RunID != "" {
 		if out.Run, err = v.run.Run(); err != nil {
+			return domain.View{}, err
+		}
+	}
+	if v.made.RunID != "" {
+		if out.Made, err = v.made.Run(); err != nil {
 			return domain.View{}, err
 		}
 	}

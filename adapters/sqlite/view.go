@@ -48,6 +48,9 @@ var (
 		" FROM sessions AS s LEFT JOIN runs AS r ON r.tenant_id = s.tenant_id AND r.session_id = s.session_id" +
 		" AND r.run_id = iif(?3 = '', s.active_run_id, ?3) WHERE s.tenant_id = ?1 AND s.session_id = ?2"
 
+	madeText = "SELECT " + sqlstore.Columns("r", (&sqlstore.RunRow{}).Fields()) +
+		" FROM runs AS r WHERE r.run_id = ?3 AND r.tenant_id = ?1 AND r.session_id = ?2"
+
 	keyText = "SELECT " + sqlstore.Columns("e", (&sqlstore.EventRow{}).Fields()) +
 		" FROM events AS e WHERE e.tenant_id = ?1 AND e.session_id = ?2 AND e.dedupe_key = ?3"
 
@@ -105,6 +108,11 @@ func loadRest(q querier, v *domain.View, needs domain.Needs) (err error) {
 	if v.Session == nil {
 		return nil
 	}
+	if needs.Made != "" {
+		if v.Made, err = runByID(q, v.Ref, needs.Made); err != nil {
+			return err
+		}
+	}
 	if needs.Key != "" {
 		if v.Event, err = eventByKey(q, v.Ref, needs.Key); err != nil {
 			return err
@@ -121,6 +129,15 @@ func loadRest(q querier, v *domain.View, needs domain.Needs) (err error) {
 		})
 	}
 	return err
+}
+
+func runByID(q querier, ref domain.SessionRef, id string) (found *domain.Run, err error) {
+	var row sqlstore.RunRow
+	err = each(q, madeText, []any{ref.Tenant, ref.Session, id}, sqlstore.Dests(nil, row.Fields()), func() (err error) {
+		found, err = row.Run()
+		return err
+	})
+	return found, err
 }
 
 func eventByKey(q querier, ref domain.SessionRef, key string) (found *domain.Event, err error) {

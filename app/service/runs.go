@@ -33,14 +33,23 @@ func (s *Service) Cancel(ctx context.Context, ref domain.SessionRef, request dom
 	if err != nil {
 		return nil, err
 	}
-	out, err := s.ledger.Do(ctx, ref, domain.RequestCancel{At: s.now(), Run: named})
-	if err != nil {
+	if named == "" { // the command names its run: given again after a lost reply it must not meet the next one
+		row, _, err := s.sessions.Get(ctx, ref)
+		if err != nil {
+			return nil, err
+		}
+		named = row.ActiveRun
+	}
+	var out domain.Outcome
+	if named != "" {
+		if out, err = s.ledger.Do(ctx, ref, domain.RequestCancel{At: s.now(), Run: named}); err != nil {
+			return nil, err
+		}
+	}
+	if err := s.cancelChildren(ctx, ref); err != nil || named == "" {
 		return nil, err
 	}
-	if err := s.cancelChildren(ctx, ref); err != nil {
-		return nil, err
-	}
-	if named == "" || out.Run != nil && out.Run.ID == named {
+	if out.Run != nil && out.Run.ID == named {
 		return out.Run, nil
 	}
 	run, err := s.runs.Get(ctx, ref, named)

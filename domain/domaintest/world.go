@@ -172,6 +172,9 @@ func (w *World) view(ref domain.SessionRef, n domain.Needs) domain.View {
 			v.OwnerLive = !p.Dead
 		}
 	}
+	if run, ok := l.Runs[n.Made]; ok {
+		v.Made = &run
+	}
 	for _, e := range l.Events {
 		if e.Key != "" && e.Key == n.Key {
 			v.Event = &e

@@ -50,7 +50,25 @@ func ensureRun(e *env) {
 	require.True(e, e.do(owed.ref, ensure(false)).Created, "an owed turn is work")
 
 	idle := e.session()
-	require.True(e, e.do(idle, ensure(true)).Run.Compact, "a compaction is work")
+	c = ensure(true)
+	require.True(e, e.do(idle, c).Run.Compact, "a compaction is work")
+	w = e.begin(idle)
+	w.ok(w.compaction(0))
+	w.ok(w.settle(domain.Success))
+	made := func() {
+		again := e.unchanged(idle, c).Run
+		require.Equal(e, c.NewRun, again.ID, "the reply was lost, and the run has ended since")
+		require.Equal(e, domain.StatusDone, again.Status)
+	}
+	made()
+	e.submit(idle)
+	made()
+	w = e.begin(idle)
+	w.cancel()
+	made()
+	w.ok(w.settle(domain.Failure))
+	e.do(idle, domain.CloseSession{At: e.at()})
+	made()
 }
 
 func cancelInEachState(e *env) {
