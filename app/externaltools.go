@@ -24,9 +24,9 @@ func vaultOrNone(v *secrets.Vault) ports.Vault {
 	return v
 }
 
-// unopenedVault says whether there are secrets of tenants before the store is opened that has them. Nothing is asked of
-// it.
-func (c Config) unopenedVault() (ports.Vault, error) {
+// unopenedVault says whether there are secrets of tenants before the store is opened that has them: nil when there are
+// none. Nothing is asked of it.
+func (c Config) unopenedVault() (*secrets.Vault, error) {
 	keys, err := c.secretKeys()
 	if keys == nil || err != nil {
 		return nil, err
@@ -53,7 +53,7 @@ func (c Config) validateHTTPTools() error {
 	if err != nil {
 		return err
 	}
-	tools, err := c.httpTools(vault)
+	tools, err := c.httpTools(vaultOrNone(vault))
 	if err != nil {
 		return fmt.Errorf("--http-tools: %w", err)
 	}
@@ -91,7 +91,7 @@ func (c Config) validateMCP() error {
 	if err != nil {
 		return err
 	}
-	if _, err := c.mcpTools(vault, zap.NewNop()); err != nil {
+	if _, err := c.mcpTools(vaultOrNone(vault), zap.NewNop()); err != nil {
 		return fmt.Errorf("--mcp: %w", err)
 	}
 	return nil

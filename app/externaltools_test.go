@@ -86,3 +86,29 @@ func TestTwoToolsOfOneName(t *testing.T) {
 	c.HTTPTools = write(t, "tools: [{name: sleep, description: d, url: 'http://h'}]")
 	require.ErrorContains(t, fx.New(Options(c, zap.NewNop()), fx.NopLogger).Err(), "two tools named sleep")
 }
+
+// TestSuccessorsTakeTools: what a first process serves, its successor does not refuse, whatever tools there are.
+func TestSuccessorsTakeTools(t *testing.T) {
+	c := Config{Listen: "127.0.0.1:0", Store: "sqlite:" + filepath.Join(t.TempDir(), "keel.db"), Auth: authOff, Provider: "fake"}
+	a := fx.New(Options(c, zap.NewNop()), fx.NopLogger, fx.Invoke(func(everyPort) {}))
+	require.NoError(t, a.Start(t.Context()))
+	require.NoError(t, a.Stop(t.Context()))
+	const auth = "headers: {Authorization: '${secret:crm}'}"
+	for name, change := range map[string]func(*Config){
+		"workspace":  func(c *Config) { c.Workspace = t.TempDir() },
+		"http tools": func(c *Config) { c.HTTPTools = write(t, "tools: [{name: near, description: d, url: 'http://h'}]") },
+		"mcp":        func(c *Config) { c.MCP = write(t, "servers: {s: {url: 'http://h'}}") },
+		"secrets": func(c *Config) {
+			c.SecretsKeys = write(t, "8f1c02d7e6a94b3357aa10fe62c8b95d04e17b3c9ad25f6681f3467d90be2a1c")
+			c.HTTPTools = write(t, "tools: [{name: near, description: d, url: 'http://h', "+auth+"}]")
+			c.MCP = write(t, "servers: {s: {url: 'http://h', "+auth+"}}")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := c
+			change(&c)
+			require.NoError(t, c.Validate())
+			require.NoError(t, c.check(zap.NewNop()))
+		})
+	}
+}
