@@ -58,7 +58,7 @@ func (h *history) blocks() string {
 			list = append(list, map[string]string{"type": "text", "text": h.text()})
 		default:
 			kind := wiretest.OneOf(h.random, "image/png", "image/png", "IMAGE/JPEG", "image/bmp", "", "image/x\x00")
-			list = append(list, map[string]string{"type": "image", "mimeType": kind, "data": wiretest.OneOf(h.random, "AAAA", "AAAABBBB", "A", "", "\n", "A\x00")})
+			list = append(list, map[string]string{"type": "image", "mimeType": kind, "data": wiretest.OneOf(h.random, wiretest.PNG, wiretest.PNG, "AAAABBBB", "A", "", "\n", "A\x00")})
 		}
 	}
 	b, err := json.Marshal(list)
@@ -252,7 +252,7 @@ func (h *history) saying(b *backend, model string) said {
 	s := said{kind: domain.TextBlock, text: h.text(), signed: h.some(2) == 0}
 	switch h.some(5) {
 	case 0:
-		s.kind, s.text, s.name = domain.ImageBlock, wiretest.OneOf(h.random, "AAAA", "A"), wiretest.OneOf(h.random, "image/png", "image/x")
+		s.kind, s.text, s.name = domain.ImageBlock, wiretest.OneOf(h.random, wiretest.PNG, "AAAA", "A"), wiretest.OneOf(h.random, "image/png", "image/x")
 	case 1, 2:
 		s.kind, s.id = domain.ThinkingBlock, fmt.Sprintf("rs_%d", len(h.proofs))
 		s.text = fmt.Sprintf("thought-%d- %s", len(h.proofs), h.text())

@@ -152,7 +152,7 @@ func visible(blocks []domain.Block) []block {
 
 // image returns an image, or the text in its place.
 func image(b domain.Block) block {
-	kind, instead := wire.ImageType(b)
+	kind, instead := wire.ImageType(b, wire.WebImages)
 	if instead != "" {
 		return textBlock(instead)
 	}

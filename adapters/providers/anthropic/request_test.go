@@ -1,7 +1,6 @@
 package anthropic
 
 import (
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
@@ -214,7 +213,7 @@ func TestThinkingOption(t *testing.T) {
 }
 
 func TestImages(t *testing.T) {
-	data := base64.StdEncoding.EncodeToString([]byte("pixels"))
+	data := wiretest.PNG
 	shown := `{"type":"image","source":{"type":"base64","media_type":"image/png","data":"` + data + `"}}`
 	require.Equal(t, []string{
 		`{"role":"user","content":[{"type":"text","text":"see"},` + shown + `,{"type":"text","text":"(an image of the type image/bmp, which cannot be shown)"},` +

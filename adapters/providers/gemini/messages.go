@@ -1,7 +1,6 @@
 package gemini
 
 import (
-	"encoding/base64"
 	"slices"
 	"strings"
 
@@ -203,12 +202,9 @@ func visible(blocks []domain.Block) []requestPart {
 // image returns an image, or a text that says why it is not shown: an image that the wire refuses would be refused in
 // every later request, too.
 func image(b domain.Block) requestPart {
-	kind := strings.ToLower(b.MimeType)
-	if !slices.Contains(imageTypes, kind) {
-		return textPart("(an image of the type " + wire.Clean(b.MimeType) + ", which cannot be shown)")
-	}
-	if data, err := base64.StdEncoding.DecodeString(b.Data); err != nil || len(data) == 0 {
-		return textPart("(an image whose data is damaged)")
+	kind, instead := wire.ImageType(b, imageTypes)
+	if instead != "" {
+		return textPart(instead)
 	}
 	return requestPart{InlineData: &dataPart{kind, b.Data}}
 }

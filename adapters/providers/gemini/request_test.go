@@ -108,12 +108,12 @@ func TestContents(t *testing.T) {
 			`{"functionCall":{"id":"cb","name":"f","args":{}}}]}`,
 		`{"role":"user","parts":[{"functionResponse":{"id":"ca","name":"f","response":{"output":"x\n(an image, shown below)"}}},` +
 			`{"functionResponse":{"id":"cb","name":"f","response":{"error":"no"}}},` +
-			`{"text":"Image from a result of f:"},{"inlineData":{"mimeType":"image/png","data":"AAAA"}},{"text":"c"}]}`,
+			`{"text":"Image from a result of f:"},{"inlineData":{"mimeType":"image/png","data":"` + wiretest.PNG + `"}},{"text":"c"}]}`,
 		`{"role":"model","parts":[{"text":"Done."}]}`,
 		`{"role":"user","parts":[{"text":"(continue)"}]}`,
 	}, contentsOf(t,
 		userOf(text("a"), text("b")), modelOf(text("Hm"), first, second),
-		resultOf("k1", "f", text("x"), pixels("image/png", "AAAA")), failed, userOf(text("c")), modelOf(text("Done.")),
+		resultOf("k1", "f", text("x"), pixels("image/png", wiretest.PNG)), failed, userOf(text("c")), modelOf(text("Done.")),
 	))
 }
 
@@ -239,12 +239,12 @@ func TestThinkingOption(t *testing.T) {
 }
 
 func TestImages(t *testing.T) {
-	image := proved(pixels("image/png", "AAAA"), geminitest.Sign(model, "data AAAA"))
+	image := proved(pixels("image/png", wiretest.PNG), geminitest.Sign(model, "data "+wiretest.PNG))
 	require.Equal(t, []string{
-		`{"role":"user","parts":[{"inlineData":{"mimeType":"image/jpeg","data":"AAAA"}},{"text":"(an image of the type image/gif, which cannot be shown)"},{"text":"(an image whose data is damaged)"}]}`,
-		`{"role":"model","parts":[{"thoughtSignature":"` + image.Signature + `","inlineData":{"mimeType":"image/png","data":"AAAA"}}]}`,
+		`{"role":"user","parts":[{"inlineData":{"mimeType":"image/png","data":"` + wiretest.PNG + `"}},{"text":"(an image of the type image/gif, which cannot be shown)"},{"text":"(an image whose data is damaged)"}]}`,
+		`{"role":"model","parts":[{"thoughtSignature":"` + image.Signature + `","inlineData":{"mimeType":"image/png","data":"` + wiretest.PNG + `"}}]}`,
 		`{"role":"user","parts":[{"text":"(continue)"}]}`,
-	}, contentsOf(t, userOf(pixels("IMAGE/JPEG", "AAAA"), pixels("image/gif", "AAAA"), pixels("image/png", "A"), pixels("image/png", "")),
+	}, contentsOf(t, userOf(pixels("IMAGE/JPEG", wiretest.PNG), pixels("image/gif", "AAAA"), pixels("image/png", "A"), pixels("image/png", "")),
 		modelOf(pixels("image/gif", "AAAA"), image)))
 }
 
@@ -291,7 +291,7 @@ func TestAnyHistory(t *testing.T) {
 // oddlySigned returns a block of any kind that the model of m signed for itself.
 func oddlySigned(r *rand.Rand, m domain.Message, n int) domain.Block {
 	sign := func(b domain.Block, said string) domain.Block { return proved(b, geminitest.Sign(m.Model, said)) }
-	s, data := wiretest.OddText(r), wiretest.OneOf(r, "AAAA", "A")
+	s, data := wiretest.OddText(r), wiretest.OneOf(r, wiretest.PNG, "AAAA", "A")
 	c := wiretest.OddCall(r, n)
 	return wiretest.OneOf(r,
 		sign(text(s), "text false "+s), sign(thinks(s), "text true "+s), sign(c, "call "+wireName(c.Name)+" "+c.Arguments),

@@ -175,7 +175,7 @@ func visible(blocks []domain.Block) []contentPart {
 
 // image returns an image, or the text in its place.
 func image(b domain.Block) contentPart {
-	kind, instead := wire.ImageType(b)
+	kind, instead := wire.ImageType(b, wire.WebImages)
 	if instead != "" {
 		return textPart(instead)
 	}

@@ -117,14 +117,14 @@ func TestSchemas(t *testing.T) {
 
 func TestImages(t *testing.T) {
 	require.Equal(t, []string{
-		`{"role":"user","content":[{"type":"text","text":"see"},{"type":"image_url","image_url":{"url":"data:image/png;base64,AAAA"}}]}`,
+		`{"role":"user","content":[{"type":"text","text":"see"},{"type":"image_url","image_url":{"url":"data:image/png;base64,` + wiretest.PNG + `"}}]}`,
 		`{"role":"assistant","content":null,"tool_calls":[{"id":"k1","type":"function","function":{"name":"f","arguments":"{}"}},{"id":"k2","type":"function","function":{"name":"f","arguments":"{}"}}]}`,
 		`{"role":"tool","content":"(an image, shown below)","tool_call_id":"k1"}`,
 		`{"role":"tool","content":"two","tool_call_id":"k2"}`,
-		`{"role":"user","content":[{"type":"text","text":"Image from a result of f:"},{"type":"image_url","image_url":{"url":"data:image/png;base64,BBBB"}},{"type":"text","text":"and now"}]}`,
+		`{"role":"user","content":[{"type":"text","text":"Image from a result of f:"},{"type":"image_url","image_url":{"url":"data:image/png;base64,` + wiretest.PNG + `"}},{"type":"text","text":"and now"}]}`,
 	}, wireMessages(t,
-		userOf(text("see"), pixels("image/png", "AAAA")), assistantOf(kernelCall("k1", "{}", ""), kernelCall("k2", "{}", "")),
-		resultOf("k1", pixels("image/PNG", "BBBB")), resultOf("k2", text("two")), userOf(text("and now")),
+		userOf(text("see"), pixels("image/png", wiretest.PNG)), assistantOf(kernelCall("k1", "{}", ""), kernelCall("k2", "{}", "")),
+		resultOf("k1", pixels("image/PNG", wiretest.PNG)), resultOf("k2", text("two")), userOf(text("and now")),
 	))
 	require.Equal(t, []string{
 		`{"role":"user","content":"(an image of the type image/bmp, which cannot be shown)\n\n(an image whose data is damaged)\n\n(an image whose data is damaged)"}`,

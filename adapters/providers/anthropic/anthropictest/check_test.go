@@ -7,11 +7,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/keel-agent/keel/adapters/providers/anthropic/anthropictest"
+	"github.com/keel-agent/keel/adapters/providers/wire/wiretest"
 )
 
 // good is a request with a bit of everything.
 var good = `{"model":"claude-test-4-5","max_tokens":2000,"system":[{"type":"text","text":"Be brief.","cache_control":{"type":"ephemeral"}}],"messages":[` +
-	`{"role":"user","content":[{"type":"text","text":"a"},{"type":"image","source":{"type":"base64","media_type":"image/png","data":"AAAA"}}]},` +
+	`{"role":"user","content":[{"type":"text","text":"a"},{"type":"image","source":{"type":"base64","media_type":"image/png","data":"` + wiretest.PNG + `"}}]},` +
 	`{"role":"assistant","content":[{"type":"thinking","thinking":"hm","signature":"` + anthropictest.Sign(anthropictest.Model, "hm") + `"},` +
 	`{"type":"redacted_thinking","data":"` + anthropictest.Sign(anthropictest.Model, "redacted") + `"},` +
 	`{"type":"tool_use","id":"k1","name":"f","input":{}},{"type":"tool_use","id":"k2","name":"f","input":{}}]},` +
@@ -42,7 +43,7 @@ func TestCheck(t *testing.T) {
 		{`"text":"go on"}]}`, `"text":"go on"}]},{"role":"assistant","content":[]}`, "non-empty content"},
 		{`"text":"a"`, `"text":"\n"`, "non-whitespace"},
 		{`"text":"a"`, `"text":"a\u0000"`, "U+0000"},
-		{`"data":"AAAA"`, `"data":"A"`, "image.source"},
+		{`"data":"` + wiretest.PNG + `"`, `"data":"A"`, "image.source"},
 		{`image/png`, `image/bmp`, "image.source"},
 		{`"thinking":"hm"`, `"thinking":"hm."`, "Invalid `signature`"},
 		{`claude-test-4-5`, `claude-test-5`, "Invalid `signature`"},

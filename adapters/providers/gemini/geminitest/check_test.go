@@ -7,9 +7,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/keel-agent/keel/adapters/providers/gemini/geminitest"
+	"github.com/keel-agent/keel/adapters/providers/wire/wiretest"
 )
 
-const good = `{"systemInstruction":{"parts":[{"text":"s"}]},"contents":[{"role":"user","parts":[{"text":"a"},{"inlineData":{"mimeType":"image/png","data":"AAAA"}}]},
+const good = `{"systemInstruction":{"parts":[{"text":"s"}]},"contents":[{"role":"user","parts":[{"text":"a"},{"inlineData":{"mimeType":"image/png","data":"` + wiretest.PNG + `"}}]},
 	{"role":"model","parts":[{"text":"T","thought":true,"thoughtSignature":"SIGT"},{"text":"","thoughtSignature":"SIGE"},{"functionCall":{"id":"1","name":"f","args":{}},"thoughtSignature":"SIGC"},{"functionCall":{"name":"g","args":{}}}]},
 	{"role":"user","parts":[{"functionResponse":{"id":"1","name":"f","response":{"output":"x"}}},{"functionResponse":{"name":"g","response":{"error":"y"}}},{"text":"b"}]}],
 	"tools":[{"functionDeclarations":[{"name":"f","parametersJsonSchema":{"type":"object"}},{"name":"g"}]}],
@@ -35,7 +36,7 @@ func TestCheck(t *testing.T) {
 		{`"text":"a"`, `"words":"a"`, "unknown field"},
 		{`"text":"a"`, "\"text\":\"\xff\"", "UTF-8"},
 		{`image/png`, `image/gif`, "inline_data"},
-		{`"AAAA"`, `"A"`, "inline_data"},
+		{`"` + wiretest.PNG + `"`, `"A"`, "inline_data"},
 		{`"role":"model"`, `"role":"user"`, "alternate"},
 		{`,"thoughtSignature":"SIGT"`, ``, "only for signed text"},
 		{`"text":"T"`, `"text":"t"`, "corrupted thought signature"},

@@ -8,11 +8,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/keel-agent/keel/adapters/providers/openai/openaitest"
+	"github.com/keel-agent/keel/adapters/providers/wire/wiretest"
 )
 
 // good is a request with a bit of everything.
 const good = `{"model":"m","messages":[{"role":"system","content":"Be brief."},` +
-	`{"role":"user","content":[{"type":"text","text":"a"},{"type":"image_url","image_url":{"url":"data:image/png;base64,AAAA"}}]},` +
+	`{"role":"user","content":[{"type":"text","text":"a"},{"type":"image_url","image_url":{"url":"data:image/png;base64,` + wiretest.PNG + `"}}]},` +
 	`{"role":"assistant","content":null,"tool_calls":[{"id":"k1","type":"function","function":{"name":"f","arguments":"{}"}},{"id":"k2","type":"function","function":{"name":"f","arguments":"{\"a\":1}"}}]},` +
 	`{"role":"tool","content":"x","tool_call_id":"k1"},{"role":"tool","content":"y","tool_call_id":"k2"},` +
 	`{"role":"assistant","content":"said"},{"role":"user","content":"go on"}],` +
@@ -61,13 +62,13 @@ func TestCheck(t *testing.T) {
 		{`"content":"go on"`, `"content":"go on","tool_call_id":"k1"`, "tool_call_id"},
 		{`"content":"go on"`, `"content":"go on","tool_calls":[]`, "only of assistant"},
 		{`image/png`, `image/bmp`, "content[1]"},
-		{`base64,AAAA`, `base64,A`, "content[1]"},
-		{`data:image/png;base64,AAAA`, `https://example.com/x.png`, "content[1]"},
+		{`base64,` + wiretest.PNG, `base64,A`, "content[1]"},
+		{`data:image/png;base64,` + wiretest.PNG, `https://example.com/x.png`, "content[1]"},
 		{`"type":"image_url","image_url"`, `"type":"text","text":"x","image_url"`, "content[1]"},
 		{`"content":"said"`, `"content":null`, "must be a text"},
 		{`"content":"said"`, `"content":""`, "not blank"},
 		{`"content":"said"`, `"content":"said","tool_calls":[]`, "empty array"},
-		{`"content":"said"`, `"content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,AAAA"}}]`, "must be a text"},
+		{`"content":"said"`, `"content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,` + wiretest.PNG + `"}}]`, "must be a text"},
 		{`"content":null`, `"content":" "`, "not blank"},
 		{`"id":"k2","type":"function"`, `"id":"k2","type":"custom"`, "tool_calls[1].type"},
 		{`"id":"k1"`, `"id":"k:1"`, "tool_calls[0].id"},
@@ -86,7 +87,7 @@ func TestCheck(t *testing.T) {
 		{first, `{"role":"user","content":"x"},` + first, "none for k1"},
 		{`{"role":"user","content":"go on"}`, first + `{"role":"user","content":"go on"}`, "must be a response"},
 		{`"content":"x"`, `"content":""`, "not blank"},
-		{`"content":"x"`, `"content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,AAAA"}}]`, "must be a text"},
+		{`"content":"x"`, `"content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,` + wiretest.PNG + `"}}]`, "must be a text"},
 		{`"tool_call_id":"k2"`, `"tool_call_id":"k2","tool_calls":[]`, "only of assistant"},
 	} {
 		require.Contains(t, good, c.old)

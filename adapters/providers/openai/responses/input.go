@@ -135,7 +135,7 @@ func visible(blocks []domain.Block) []part {
 
 // image returns an image, or the text in its place.
 func image(b domain.Block) part {
-	kind, instead := wire.ImageType(b)
+	kind, instead := wire.ImageType(b, wire.WebImages)
 	if instead != "" {
 		return textPart(instead)
 	}

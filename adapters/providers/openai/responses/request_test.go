@@ -1,7 +1,6 @@
 package responses
 
 import (
-	"encoding/base64"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -189,7 +188,7 @@ func TestSignature(t *testing.T) {
 }
 
 func TestImages(t *testing.T) {
-	data := base64.StdEncoding.EncodeToString([]byte("pixels"))
+	data := wiretest.PNG
 	shown := `{"type":"input_image","detail":"auto","image_url":"data:image/png;base64,` + data + `"}`
 	require.Equal(t, []string{
 		`{"type":"message","role":"user","content":[{"type":"input_text","text":"see"},` + shown + `,{"type":"input_text","text":"(an image of the type image/bmp, which cannot be shown)"},` +

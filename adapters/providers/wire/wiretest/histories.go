@@ -71,7 +71,7 @@ func (h Histories) messages(r *rand.Rand) (list []domain.Message) {
 }
 
 func oddImage(r *rand.Rand) domain.Block {
-	return Image(OneOf(r, "image/png", "image/PNG", "image/x", ""), OneOf(r, "AAAA", "A", "\n", ""))
+	return Image(OneOf(r, "image/png", "image/PNG", "image/x", ""), OneOf(r, PNG, "AAAA", "A", "\n", ""))
 }
 
 // answer is one of any backend.

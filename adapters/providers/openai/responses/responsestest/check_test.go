@@ -7,11 +7,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/keel-agent/keel/adapters/providers/openai/responses/responsestest"
+	"github.com/keel-agent/keel/adapters/providers/wire/wiretest"
 )
 
 // good is a request with a bit of everything.
 var good = `{"model":"gpt-test","instructions":"Be brief.","input":[` +
-	`{"type":"message","role":"user","content":[{"type":"input_text","text":"a"},{"type":"input_image","detail":"auto","image_url":"data:image/png;base64,AAAA"}]},` +
+	`{"type":"message","role":"user","content":[{"type":"input_text","text":"a"},{"type":"input_image","detail":"auto","image_url":"data:image/png;base64,` + wiretest.PNG + `"}]},` +
 	`{"type":"reasoning","id":"rs_1","summary":` + responsestest.Summary("hm") + `,"encrypted_content":"` + responsestest.Sign(responsestest.Model, "rs_1", "hm") + `"},` +
 	`{"type":"message","role":"assistant","content":[{"type":"output_text","text":"I look."}]},` +
 	`{"type":"function_call","call_id":"k1","name":"f","arguments":"{}"},{"type":"function_call","call_id":"k2","name":"f","arguments":"{}"},` +
@@ -45,7 +46,7 @@ func TestCheck(t *testing.T) {
 		{`"text":"a"`, `"text":"\n"`, "blank"},
 		{`"text":"a"`, `"text":"a\u0000"`, "U+0000"},
 		{`image/png`, `image/bmp`, "image_url"},
-		{`base64,AAAA`, `base64,A`, "image_url"},
+		{`base64,` + wiretest.PNG, `base64,A`, "image_url"},
 		{`"role":"assistant"`, `"id":"msg_1","role":"assistant"`, "not persisted"},
 		{`"output_text"`, `"input_text"`, "not allowed here"},
 		{`[{"type":"output_text","text":"I look."}]`, `[]`, "empty"},
