@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"testing/synctest"
 
 	"github.com/keel-agent/keel/domain"
 	"github.com/keel-agent/keel/domain/domaintest"
@@ -13,6 +14,7 @@ import (
 
 // check compares what is stored with what happened. It knows the rules of protocol.md, and nothing of how they are kept.
 func (s *simulation) check(t *testing.T) {
+	synctest.Wait() // what others wrote last is read here
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, ref := range s.sessions {

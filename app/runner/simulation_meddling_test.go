@@ -13,9 +13,10 @@ func (s *simulation) meddle(p *process, ref domain.SessionRef, r *rand.Rand, del
 	if s.calm.Load() || r.Float64() >= s.weather.meddling {
 		return
 	}
+	later := rand.New(rand.NewPCG(r.Uint64(), 0)) // r belongs to the caller
 	happens := []func(){
-		func() { s.submitted(ref, r) }, func() { s.submitted(ref, r) }, func() { s.cancelsAll(ref) },
-		p.kill, func() { s.brief(p, r) }, func() { s.asksToCompact(ref, r) },
+		func() { s.submitted(ref, later) }, func() { s.submitted(ref, later) }, func() { s.cancelsAll(ref) },
+		p.kill, func() { s.brief(p, later) }, func() { s.asksToCompact(ref, later) },
 	}[r.IntN(6)]
 	time.AfterFunc(upTo(r, delay+3*s.weather.latency), func() {
 		if !s.calm.Load() {

@@ -2,6 +2,7 @@ package runner_test
 
 import (
 	"math/rand/v2"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -56,6 +57,7 @@ func compactAt(
 	t *testing.T, begin func(*simulation, domain.SessionRef, *rand.Rand), at int,
 	happens func(*simulation, *process, domain.SessionRef, *rand.Rand),
 ) (points int) {
+	var passed atomic.Int32
 	s := newSimulation(1)
 	s.weather = weather{latency: time.Millisecond, workers: 1, budget: 5, turns: 5, scale: scale{
 		windows: map[string]int{}, limits: map[string]int{}, counts: 1, at: 0.8, keep: 0.2, filler: 1500,
@@ -75,11 +77,10 @@ func compactAt(
 		}
 		require.Empty(t, s.active())
 		p.point = func() {
-			if points == at {
+			if int(passed.Add(1)) == at+1 {
 				time.AfterFunc(time.Second, s.start)
 				happens(s, p, ref, r)
 			}
-			points++
 		}
 		begin(s, ref, r)
 		for s.active() != "" {
@@ -98,7 +99,7 @@ func compactAt(
 		}
 	})
 	require.Empty(t, s.report(), "point %d", at)
-	return points
+	return int(passed.Load())
 }
 
 func kinds(events []domain.Event) (kinds []domain.Kind) {
