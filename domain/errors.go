@@ -1,5 +1,7 @@
 package domain
 
+import "strconv"
+
 // Error is a refusal of the domain. Its Code is stable and machine-readable; errors.Is compares codes alone, so a
 // sentinel matches however much detail was added on the way.
 type Error struct {
@@ -59,8 +61,11 @@ var (
 	ErrUnknownTool         = &Error{Code: "unknown_tool", Detail: "there is no such tool"}
 	ErrRevisionConflict    = &Error{Code: "revision_conflict", Detail: "the document was changed by somebody else meanwhile"}
 	ErrSecretsUnavailable  = &Error{Code: "secrets_unavailable", Detail: "this server has no key to seal secrets with; its operator can set --secrets-key-file or KEEL_SECRETS_KEY"}
-	ErrTooManyInputs       = &Error{Code: "too_many_inputs", Detail: "too many inputs wait for an answer"}
+	ErrTooManyInputs       = &Error{Code: "too_many_inputs", Detail: tooManyInputs}
 )
+
+var tooManyInputs = "already " + strconv.Itoa(MaxUnanswered) + " inputs of the session wait for an answer, the most that may: " +
+	"wait until a run has answered some; while none is active, POST /v1/sessions/{id}/run begins one"
 
 // Refusals that only a worker meets.
 var (

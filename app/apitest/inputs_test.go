@@ -270,6 +270,8 @@ func TestTooManyInputs(t *testing.T) {
 	a := r.post(s1+"/input", `{"text":"one more"}`)
 	require.Equal(t, http.StatusTooManyRequests, a.status)
 	require.Equal(t, "too_many_inputs", a.code())
+	require.Contains(t, a.text("detail"), fmt.Sprint(domain.MaxUnanswered))
+	require.Contains(t, a.text("detail"), "/run", "what to do when no run is active")
 	require.Equal(t, http.StatusOK, r.post(s1+"/input", `{"requestId":"0","text":"x"}`).status)
 }
 
