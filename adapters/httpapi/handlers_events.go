@@ -34,6 +34,9 @@ func (a *api) appendEvent(w http.ResponseWriter, r *http.Request, ref domain.Ses
 }
 
 func (a *api) listEvents(w http.ResponseWriter, r *http.Request, ref domain.SessionRef) error {
+	if err := checkQuery(r, "after", "limit"); err != nil {
+		return err
+	}
 	cursor, err := after(r)
 	if err != nil {
 		return err
@@ -82,7 +85,7 @@ func (a *api) streamEvents(w http.ResponseWriter, r *http.Request, ref domain.Se
 }
 
 func (a *api) listMessages(w http.ResponseWriter, r *http.Request, ref domain.SessionRef) error {
-	n, err := limit(r)
+	n, err := pageQuery(r)
 	if err != nil {
 		return err
 	}

@@ -44,7 +44,7 @@ func (a *api) cancel(w http.ResponseWriter, r *http.Request, ref domain.SessionR
 }
 
 func (a *api) listRuns(w http.ResponseWriter, r *http.Request, ref domain.SessionRef) error {
-	n, err := limit(r)
+	n, err := pageQuery(r)
 	if err != nil {
 		return err
 	}

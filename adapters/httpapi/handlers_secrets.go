@@ -16,7 +16,7 @@ type secretJSON struct {
 }
 
 func (a *api) listSecrets(w http.ResponseWriter, r *http.Request, tenant string) error {
-	n, err := limit(r)
+	n, err := pageQuery(r)
 	if err != nil {
 		return err
 	}

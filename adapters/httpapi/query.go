@@ -1,7 +1,9 @@
 package httpapi
 
 import (
+	"maps"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -9,6 +11,42 @@ import (
 	"github.com/keel-agent/keel/domain"
 	"github.com/keel-agent/keel/ports"
 )
+
+// metadataFilter stands for the parameters metadata[…] in the names of what a list takes.
+const metadataFilter = "metadata[NAME]"
+
+// checkQuery returns ErrInvalidRequest for a parameter that is not among names, or comes twice: a list that overlooked
+// a filter would show what it was to leave out.
+func checkQuery(r *http.Request, names ...string) error {
+	q := r.URL.Query()
+	for _, given := range slices.Sorted(maps.Keys(q)) {
+		name := given
+		if _, ok := metadataKey(given); ok {
+			name = metadataFilter
+		}
+		switch {
+		case !slices.Contains(names, name):
+			return domain.ErrInvalidRequest.At(given).With("is no parameter of this list, which takes " + strings.Join(names, ", "))
+		case len(q[given]) > 1:
+			return domain.ErrInvalidRequest.At(given).With("must be given once")
+		}
+	}
+	return nil
+}
+
+// metadataKey returns the KEY of a parameter metadata[KEY].
+func metadataKey(name string) (string, bool) {
+	key, ok := strings.CutPrefix(name, "metadata[")
+	return strings.TrimSuffix(key, "]"), ok && strings.HasSuffix(key, "]")
+}
+
+// pageQuery is checkQuery and limit for a list that takes limit and cursor alone.
+func pageQuery(r *http.Request) (int, error) {
+	if err := checkQuery(r, "limit", "cursor"); err != nil {
+		return 0, err
+	}
+	return limit(r)
+}
 
 // limit returns the parameter limit, 0 when it is absent. More than any page holds is clamped by the service, however
 // large it is; zero, negative or no number is ErrInvalidRequest.
@@ -72,13 +110,19 @@ const maxMetadataFilters = 16
 // sessionQuery reads the filters of a list of sessions: state, parent, and metadata[key]=value.
 func sessionQuery(r *http.Request, tenant string) (ports.SessionQuery, error) {
 	params := r.URL.Query()
+	if err := checkQuery(r, "state", "parent", metadataFilter, "limit", "cursor"); err != nil {
+		return ports.SessionQuery{}, err
+	}
 	q := ports.SessionQuery{Tenant: tenant, State: domain.SessionState(params.Get("state")), Parent: params.Get("parent")}
-	if q.Parent != "" && domain.CheckID(q.Parent) != nil {
+	if params.Has("state") && q.State == "" {
+		return q, domain.ErrInvalidRequest.At("state").With("must be open, closing or closed")
+	}
+	if params.Has("parent") && domain.CheckID(q.Parent) != nil {
 		return q, domain.ErrInvalidRequest.At("parent").With("is no id of a session")
 	}
 	for name, values := range params {
-		key, ok := strings.CutPrefix(name, "metadata[")
-		if !ok || !strings.HasSuffix(key, "]") {
+		key, ok := metadataKey(name)
+		if !ok {
 			continue
 		}
 		if !isText(name) || !isText(values[0]) {
@@ -87,7 +131,7 @@ func sessionQuery(r *http.Request, tenant string) (ports.SessionQuery, error) {
 		if q.Metadata == nil {
 			q.Metadata = map[string]string{}
 		}
-		q.Metadata[strings.TrimSuffix(key, "]")] = values[0]
+		q.Metadata[key] = values[0]
 	}
 	if len(q.Metadata) > maxMetadataFilters {
 		return q, domain.ErrInvalidRequest.At("metadata").With("at most " + strconv.Itoa(maxMetadataFilters) + " filters")

@@ -25,7 +25,7 @@ func TestEventPages(t *testing.T) {
 	require.Len(t, a.items(), 200)
 	require.Equal(t, 200, a.number("cursor"))
 	require.Equal(t, true, a.at("hasMore"))
-	a = r.get(s + "/events?after=200&limit=5000&unknown=1")
+	a = r.get(s + "/events?after=200&limit=5000")
 	require.Len(t, a.items(), 50)
 	require.Equal(t, false, a.at("hasMore"))
 	a = r.get(s + "/events?after=250")

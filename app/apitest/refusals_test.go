@@ -129,5 +129,22 @@ func TestUnknownMembersAreTaken(t *testing.T) {
 	for _, path := range []string{"/run", "/cancel", "/compact", "/close"} {
 		require.Less(t, r.post("/v1/sessions/s"+path, `{"new":1}`).status, http.StatusBadRequest, path)
 	}
-	require.Equal(t, http.StatusOK, r.get("/v1/sessions?new=1").status)
+}
+
+// A list that overlooked a misspelt filter would show what it was to leave out.
+func TestListsRefuseUnknownParameters(t *testing.T) {
+	r := newRig(t)
+	s := r.create("s")
+	for _, list := range []string{"/v1/sessions", s + "/events", s + "/messages", s + "/runs", "/v1/settings/secrets"} {
+		for query, field := range map[string]string{
+			"new=1": "new", "limit=1&limit=2": "limit", "Limit=1": "Limit", "order=desc": "order", "metdata[user]=u1": "metdata[user]",
+			"metadata=u1": "metadata", "metadata[user=u1": "metadata[user", "metadata[user]=u1&metadata[user]=u2": "metadata[user]",
+		} {
+			a := r.get(list + "?" + query)
+			a.refused(t, "invalid_request", list+" "+query)
+			require.Equal(t, field, a.text("field"), list)
+		}
+	}
+	require.Contains(t, r.get("/v1/sessions?metadata=u1").text("detail"), "state, parent, metadata[NAME], limit, cursor")
+	r.get(s+"/runs?metadata[user]=u1").refused(t, "invalid_request", "a filter of another list")
 }
