@@ -45,6 +45,26 @@ func TestSessionLifecycle(t *testing.T) {
 	require.Equal(t, http.StatusOK, r.call(http.MethodPatch, "/v1/sessions/s1", `{}`).status, "nothing to change")
 }
 
+// What PATCH cannot change it refuses, whatever the value, and changes nothing else either.
+func TestPatchRefusesWhatIsFixed(t *testing.T) {
+	r := newRig(t)
+	s := r.create("s")
+	before := r.get(s)
+	for name := range before.body {
+		if name == "title" || name == "model" || name == "metadata" {
+			continue
+		}
+		for _, value := range []string{"null", `"x"`, `[]`} {
+			a := r.call(http.MethodPatch, s, `{"title":"new","`+name+`":`+value+`}`)
+			a.refused(t, "invalid_request", name)
+			require.Equal(t, name, a.text("field"))
+			require.Contains(t, a.text("detail"), "title, model and metadata", name)
+		}
+	}
+	require.Equal(t, "parent", r.call(http.MethodPatch, s, `{"parent":null}`).text("field"))
+	require.Equal(t, before.body, r.get(s).body)
+}
+
 func TestCreateIsIdempotent(t *testing.T) {
 	r := newRig(t)
 	first := r.post("/v1/sessions", `{"id":"s1","title":"a","metadata":{"a":1,"b":2}}`)

@@ -138,6 +138,7 @@ func (s *Service) activeRuns(ctx context.Context, sessions []domain.Session) (ma
 }
 
 // PatchSession changes title, model and metadata as far as patch names them; null clears. Metadata is replaced whole.
+// Another member of a session is ErrInvalidRequest, one that sessions do not have means nothing.
 func (s *Service) PatchSession(ctx context.Context, ref domain.SessionRef, patch domain.Payload) (domain.Outcome, domain.Totals, error) {
 	cmd, err := patchCommand(patch)
 	if err != nil {
@@ -168,10 +169,20 @@ func (s *Service) checkPatch(ctx context.Context, ref domain.SessionRef, cmd dom
 	return s.checkModel(ctx, ref.Tenant, *cmd.Model)
 }
 
+// fixed are the members of a session that no patch changes.
+var fixed = []string{
+	"id", "state", "stateOwner", "system", "tools", "parent", "forkedFrom", "headSeq", "activeRun", "usage", "createdAt",
+}
+
 func patchCommand(patch domain.Payload) (cmd domain.PatchSession, err error) {
 	b, err := parseBody(patch)
 	if err != nil {
 		return cmd, err
+	}
+	for _, name := range fixed {
+		if _, ok := b[name]; ok {
+			return cmd, domain.ErrInvalidRequest.At(name).With("cannot be changed; only title, model and metadata can")
+		}
 	}
 	if cmd.Title, err = b.patch("title"); err != nil {
 		return cmd, err
