@@ -69,7 +69,7 @@ func (s *Service) createCommand(ref *domain.SessionRef, request domain.Payload) 
 	case cmd.StateOwner != "" && cmd.StateOwner != domain.Native && cmd.StateOwner != domain.External:
 		return domain.CreateSession{}, domain.ErrInvalidRequest.At("stateOwner").With("must be native or external")
 	case strings.ContainsAny(ref.Session, `/\`) || ref.Session == "." || ref.Session == "..":
-		return domain.CreateSession{}, domain.ErrInvalidRequest.At("id").With("must be one segment of a path")
+		return domain.CreateSession{}, domain.ErrInvalidRequest.At("id").With("must be one segment of a path: without / and \\, and neither . nor ..")
 	case ref.Session == "":
 		ref.Session = s.ids.New()
 		cmd.Request = request.With("id", quote(ref.Session))

@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -111,8 +110,6 @@ func (c *chatCmd) join(ctx context.Context, ch *chat) error {
 	var state sessionState
 	if c.Session != "" {
 		err := c.call(ctx, http.MethodGet, nil, &state, c.Session)
-		var p *problem
-		missing := errors.As(err, &p) && p.status == http.StatusNotFound
 		switch {
 		case err == nil:
 			if len(body) > 0 {
@@ -120,9 +117,9 @@ func (c *chatCmd) join(ctx context.Context, ch *chat) error {
 			}
 			ch.screen.note(fmt.Sprintf("session %s, %d events; /help lists the commands", ch.session, state.HeadSeq))
 			return nil
-		case missing && !c.Create:
+		case missing(err) && !c.Create:
 			return fmt.Errorf("there is no session %q; --create makes it", c.Session)
-		case !missing:
+		case !missing(err):
 			return err
 		}
 	} else {

@@ -33,15 +33,15 @@ type clientFlags struct {
 
 // Validate refuses a base URL that can be no server's.
 func (f clientFlags) Validate() error {
-	u, err := url.Parse(f.Server)
-	if err != nil {
-		return fmt.Errorf("--server: %w", err)
-	}
-	_, portErr := strconv.ParseUint(cmp.Or(u.Port(), "0"), 10, 16)
-	if u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || portErr != nil || u.RawQuery+u.Fragment != "" {
+	if u, err := url.Parse(f.Server); err != nil || !isBase(u) {
 		return fmt.Errorf("--server %q: want http://HOST:PORT or https://HOST", f.Server)
 	}
 	return nil
+}
+
+func isBase(u *url.URL) bool {
+	_, err := strconv.ParseUint(cmp.Or(u.Port(), "0"), 10, 16)
+	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != "" && u.RawQuery+u.Fragment == ""
 }
 
 // bearer returns the token to send, "" when none is known: the server may not want one.
@@ -83,12 +83,15 @@ func (h hopeless) Is(target error) bool { return target == errRefused }
 
 // problem is an answer other than success.
 type problem struct {
-	status       int
-	code, detail string
+	status              int
+	code, field, detail string
 }
 
 func (p *problem) Error() string {
 	text := p.code + ": " + p.detail
+	if p.field != "" {
+		text = p.code + " (" + p.field + "): " + p.detail
+	}
 	if p.Is(errRefused) {
 		text = errRefused.Error() + ": " + text
 	}
@@ -102,15 +105,24 @@ func (p *problem) Is(target error) bool {
 
 // refusal returns the problem that the server answered with.
 func refusal(res *http.Response) error {
-	var p struct{ Code, Detail string }
+	var p struct{ Code, Field, Detail string }
 	text, _ := io.ReadAll(io.LimitReader(res.Body, 64<<10))
 	if json.Unmarshal(text, &p) != nil || p.Code == "" {
-		p.Code, p.Detail = res.Status, beginning(text)
+		p.Code, p.Field, p.Detail = res.Status, "", beginning(text)
+		if res.StatusCode == http.StatusNotFound {
+			p.Detail += "; does --server name a keel server?"
+		}
 	}
 	if to := res.Header.Get("Location"); to != "" {
 		p.Detail = "it leads to " + to + "; name the server behind it with --server"
 	}
-	return &problem{res.StatusCode, p.Code, p.Detail}
+	return &problem{res.StatusCode, p.Code, p.Field, p.Detail}
+}
+
+// missing reports whether err is the word of a Keel server that there is no such session.
+func missing(err error) bool {
+	p, ok := errors.AsType[*problem](err)
+	return ok && p.code == "not_found"
 }
 
 // beginning returns the beginning of an answer that is not the API's, fit for one line.
@@ -271,6 +283,9 @@ func (f *follower) stream(ctx context.Context, wait *time.Duration) (retry time.
 		header.Set("Last-Event-ID", strconv.FormatInt(f.after, 10))
 	}
 	res, err := f.request(ctx, http.MethodGet, nil, query, header, f.session, "events", "stream")
+	if missing(err) {
+		return 0, hopeless{fmt.Errorf("there is no session %q", f.session)}
+	}
 	if err != nil {
 		return 0, err
 	}
