@@ -95,8 +95,8 @@ const MaxKeyLength = 200
 // returns ErrInvalidKey unless value has 1 to 200 printable characters, none of them a control character and no space
 // at either end.
 func DedupeKey(name KeyName, value string) (string, error) {
-	if err := CheckID(value); err != nil {
-		return "", ErrInvalidKey.With(err.Error()).At(string(name))
+	if fault := idFault(value); fault != "" {
+		return "", ErrInvalidKey.With(fault).At(string(name))
 	}
 	return string(name) + ":" + value, nil
 }
@@ -104,20 +104,28 @@ func DedupeKey(name KeyName, value string) (string, error) {
 // CheckID returns nil when s can be an id or a key: 1 to 200 printable characters, valid UTF-8, no control character,
 // no space at either end. Otherwise it returns ErrInvalidRequest.
 func CheckID(s string) error {
+	if fault := idFault(s); fault != "" {
+		return ErrInvalidRequest.With(fault)
+	}
+	return nil
+}
+
+// idFault says what CheckID finds, "" for nothing.
+func idFault(s string) string {
 	switch n := utf8.RuneCountInString(s); {
 	case n == 0:
-		return ErrInvalidRequest.With("must not be empty")
+		return "must not be empty"
 	case n > MaxKeyLength:
-		return ErrInvalidRequest.With("must have at most 200 characters")
+		return "must have at most 200 characters"
 	case !utf8.ValidString(s):
-		return ErrInvalidRequest.With("must be valid UTF-8")
+		return "must be valid UTF-8"
 	case s[0] == ' ' || s[len(s)-1] == ' ':
-		return ErrInvalidRequest.With("must not begin or end with a space")
+		return "must not begin or end with a space"
 	}
 	for _, r := range s {
 		if !unicode.IsPrint(r) {
-			return ErrInvalidRequest.With("must have printable characters only")
+			return "must have printable characters only"
 		}
 	}
-	return nil
+	return ""
 }

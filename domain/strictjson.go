@@ -166,7 +166,7 @@ func appendStrict(dst, raw []byte) ([]byte, error) {
 	}
 	text, err := jsontext.AppendFormat(dst, raw, strictOptions...)
 	if err != nil {
-		return nil, ErrInvalidJSON.With(syntaxDetail(err))
+		return nil, ErrInvalidJSON.With(syntaxDetail(raw, err))
 	}
 	return text, nil
 }
@@ -215,9 +215,13 @@ func validPrefix(raw []byte) int {
 	}
 }
 
-func syntaxDetail(err error) string {
+// syntaxDetail says why raw is no strict JSON.
+func syntaxDetail(raw []byte, err error) string {
 	var se *jsontext.SyntacticError
 	if !errors.As(err, &se) || !errors.Is(se.Err, jsontext.ErrDuplicateName) {
+		if se != nil && commaTooMany(raw, int(se.ByteOffset)) {
+			return "there is a comma too many before '" + string(raw[se.ByteOffset]) + "' at byte " + strconv.FormatInt(se.ByteOffset, 10)
+		}
 		return clip(strings.TrimPrefix(err.Error(), "jsontext: "), 3*maxDetail)
 	}
 	s := "duplicate key " + quoteJSON(clip(se.JSONPointer.LastToken(), maxDetail))
@@ -225,6 +229,14 @@ func syntaxDetail(err error) string {
 		s += " at " + clip(string(parent), maxDetail)
 	}
 	return s
+}
+
+// commaTooMany reports whether an object or array ends at raw[at], right after a comma.
+func commaTooMany(raw []byte, at int) bool {
+	if at >= len(raw) || raw[at] != '}' && raw[at] != ']' {
+		return false
+	}
+	return bytes.HasSuffix(bytes.TrimRight(raw[:at], " \t\r\n"), []byte{','})
 }
 
 // clip cuts s to at most n bytes, at the border of a character, and marks the cut.

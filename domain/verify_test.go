@@ -1,6 +1,7 @@
 package domain_test
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"testing"
@@ -221,6 +222,18 @@ func TestVerifier(t *testing.T) {
 			t.Errorf("no fault of event %d: %s in %v", c.seq, c.field, l.Verify())
 		}
 	}
+}
+
+func TestFaultOfACallIsReadable(t *testing.T) {
+	s := newScript(t)
+	s.play(verified)
+	l := s.ledger()
+	l.Calls = slices.Clone(l.Calls)
+	was := l.Calls[0]
+	l.Calls[0].Ordinal, l.Calls[0].ResultSeq = 3, 0
+	want := fmt.Sprintf("the row says assistant_seq %d, ordinal 3, name %q, result_seq 0, the events give assistant_seq %d, ordinal %d, name %q, result_seq %d",
+		was.AssistantSeq, was.Name, was.AssistantSeq, was.Ordinal, was.Name, was.ResultSeq)
+	require.Contains(t, l.Verify(), domain.Fault{Field: `tool_calls "c1"`, Detail: want})
 }
 
 // A ledger that was copied carries the leases of another one; what it may not have is still found.

@@ -52,6 +52,16 @@ func TestDepthAndStrictnessOfEnvelopes(t *testing.T) {
 	require.Equal(t, `{"text":"payload","n":1.0,"requestId":"k"}`, payload(t, r, s, 2))
 }
 
+func TestDetailOfAnInvalidKey(t *testing.T) {
+	r := newRig(t)
+	s := r.create("s")
+	for _, value := range []string{`""`, `" k"`, `"a\u0007"`, `7`, `"` + strings.Repeat("k", 201) + `"`} {
+		a := r.post(s+"/input", `{"text":"x","requestId":`+value+`}`)
+		require.Equal(t, "invalid_key", a.code(), value)
+		require.Regexp(t, "^must ", a.text("detail"), value)
+	}
+}
+
 func TestKeysOfOtherKinds(t *testing.T) {
 	r := newRig(t)
 	s := r.create("s")

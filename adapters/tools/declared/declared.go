@@ -25,11 +25,20 @@ func Read(path string, v any) error {
 	return nil
 }
 
+// unknownKey is how the decoder names a key that a Go type does not have.
+var unknownKey = regexp.MustCompile(`field (\S+) not found in type \S+`)
+
 // Decode is Read for a text.
 func Decode(text []byte, v any) error {
 	d := yaml.NewDecoder(bytes.NewReader(text))
 	d.KnownFields(true)
-	if err := d.Decode(v); err != nil && !errors.Is(err, io.EOF) {
+	err := d.Decode(v)
+	if faults, ok := errors.AsType[*yaml.TypeError](err); ok {
+		for i, text := range faults.Errors {
+			faults.Errors[i] = unknownKey.ReplaceAllString(text, `there is no key "$1"`)
+		}
+	}
+	if err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}
 	if err := d.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {

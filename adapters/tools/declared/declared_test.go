@@ -22,10 +22,11 @@ func TestFilesAreReadStrictly(t *testing.T) {
 	require.Equal(t, file{"a", 90 * time.Second}, f)
 	require.NoError(t, declared.Decode(nil, &f), "an empty file declares nothing")
 	for text, want := range map[string]string{
-		"nick: a": "nick", "name: a\n---\nname: b": "more than one", "wait: soon": "soon", "name: [": "yaml", "name: a\nname: b": "already defined",
+		"nick: a": `line 1: there is no key "nick"`, "name: a\n---\nname: b": "more than one", "wait: soon": "soon", "name: [": "yaml", "name: a\nname: b": "already defined",
 	} {
 		require.ErrorContains(t, declared.Decode([]byte(text), &f), want, text)
 	}
+	require.NotContains(t, declared.Decode([]byte("nick: a"), &f).Error(), "declared_test.file", "the operator does not know Go's types")
 	path := filepath.Join(t.TempDir(), "tools.yaml")
 	require.ErrorIs(t, declared.Read(path, &f), os.ErrNotExist)
 	require.NoError(t, os.WriteFile(path, []byte("nick: a"), 0o600))
