@@ -1,7 +1,6 @@
 package gemini
 
 import (
-	"slices"
 	"strings"
 
 	"github.com/keel-agent/keel/adapters/providers/wire"
@@ -50,7 +49,8 @@ type dataPart struct {
 var imageTypes = []string{"image/png", "image/jpeg", "image/webp", "image/heic", "image/heif"}
 
 // contents returns list as this wire wants it: user and model by turns, beginning and ending with the user; the results
-// of an answer's calls, in call order, at the head of the user turn behind it; no blank text but a signed one.
+// of an answer's calls, in call order, as a turn of their own behind it, and the user's next one behind that, as newer
+// models refuse other parts beside results; no blank text but a signed one.
 func contents(list []domain.Message, to maker) []turn {
 	b := builder{to: to, ids: map[string]string{}}
 	for _, m := range list {
@@ -74,15 +74,17 @@ type builder struct {
 	to  maker
 	out []turn
 	ids map[string]string // of calls, as they were sent, by our own
-	// Of the user turn that comes next:
+	// Of the user turns that come next:
 	results []requestPart
 	parts   []requestPart
 }
 
-// flush writes the user turn that was put together.
+// flush writes the user turns that were put together.
 func (b *builder) flush() {
-	if parts := slices.Concat(b.results, b.parts); len(parts) > 0 {
-		b.out = append(b.out, turn{"user", parts})
+	for _, parts := range [][]requestPart{b.results, b.parts} {
+		if len(parts) > 0 {
+			b.out = append(b.out, turn{"user", parts})
+		}
 	}
 	b.results, b.parts = nil, nil
 }

@@ -70,8 +70,8 @@ const NoSignature = "skip_thought_signature_validator"
 
 // Check reads the body of a request to model as the strictest backend of the wire does, and returns what that would say to
 // refuse it: user and model take turns and the user has the first and the last word; no turn is empty, no part is blank
-// that is not signed, nothing holds U+0000; the results of a turn's calls stand at the head of the very next one, in
-// order, with the same names and ids; signatures are those that model gave to the unchanged part, and models from
+// that is not signed, nothing holds U+0000; the results of a turn's calls are the very next one, in order, with the same
+// names and ids and nothing beside them, and only behind such a turn may the user have another; signatures are those that model gave to the unchanged part, and models from
 // Gemini 3 on want one at the first call of each turn.
 func Check(model string, raw []byte) error {
 	var b body
@@ -149,11 +149,13 @@ func (b body) checkContents(model string) error {
 		return errors.New("contents is not specified")
 	}
 	var owed []functionCall
+	before := turn{Role: "model"}
 	for i, t := range b.Contents {
 		at := fmt.Sprintf("contents[%d]", i)
-		if want := []string{"user", "model"}[i%2]; t.Role != want {
+		if !t.follows(before) {
 			return fmt.Errorf("%s: the roles must alternate between user and model, beginning with the user", at)
 		}
+		before = t
 		if len(t.Parts) == 0 {
 			return fmt.Errorf("%s: contents.parts must not be empty", at)
 		}
@@ -178,13 +180,26 @@ func (b body) checkContents(model string) error {
 	return nil
 }
 
-// checkResponses wants the responses to owed at the head of t, in order, and no other.
+// follows reports whether t may stand behind before: the other has the word, or the user goes on behind results.
+func (t turn) follows(before turn) bool {
+	switch t.Role {
+	case "model":
+		return before.Role == "user"
+	case "user":
+		return before.Role == "model" || before.Parts[0].FunctionResponse != nil
+	}
+	return false
+}
+
+// checkResponses wants t to be the responses to owed, in order, and no other part beside them.
 func checkResponses(at string, t turn, owed []functionCall) error {
 	for i, p := range t.Parts {
 		r := p.FunctionResponse
 		switch {
-		case i >= len(owed) && r == nil:
+		case len(owed) == 0 && r == nil:
 			continue
+		case i >= len(owed) && r == nil:
+			return fmt.Errorf("%s.parts[%d]: requests ending with a model turn are not supported: other parts stand behind function responses", at, i)
 		case i >= len(owed) || r == nil:
 			return fmt.Errorf("%s: please ensure that the number of function response parts is equal to the number of function call parts of the function call turn", at)
 		case r.Name != owed[i].Name || r.ID != owed[i].ID:

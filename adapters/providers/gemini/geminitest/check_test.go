@@ -12,7 +12,8 @@ import (
 
 const good = `{"systemInstruction":{"parts":[{"text":"s"}]},"contents":[{"role":"user","parts":[{"text":"a"},{"inlineData":{"mimeType":"image/png","data":"` + wiretest.PNG + `"}}]},
 	{"role":"model","parts":[{"text":"T","thought":true,"thoughtSignature":"SIGT"},{"text":"","thoughtSignature":"SIGE"},{"functionCall":{"id":"1","name":"f","args":{}},"thoughtSignature":"SIGC"},{"functionCall":{"name":"g","args":{}}}]},
-	{"role":"user","parts":[{"functionResponse":{"id":"1","name":"f","response":{"output":"x"}}},{"functionResponse":{"name":"g","response":{"error":"y"}}},{"text":"b"}]}],
+	{"role":"user","parts":[{"functionResponse":{"id":"1","name":"f","response":{"output":"x"}}},{"functionResponse":{"name":"g","response":{"error":"y"}}}]},
+	{"role":"user","parts":[{"text":"b"}]}],
 	"tools":[{"functionDeclarations":[{"name":"f","parametersJsonSchema":{"type":"object"}},{"name":"g"}]}],
 	"generationConfig":{"temperature":1,"maxOutputTokens":9,"thinkingConfig":{"thinkingLevel":"LOW"}}}`
 
@@ -48,8 +49,10 @@ func TestCheck(t *testing.T) {
 		{`"name":"g","args"`, `"name":"7","args"`, "is invalid"},
 		{`{"name":"g","args"`, `{"id":"1","name":"g","args"`, "not unique"},
 		{`"functionResponse":{"id":"1"`, `"functionResponse":{"id":"2"`, "the response to f"},
-		{`{"functionResponse":{"name":"g","response":{"error":"y"}}},`, ``, "number of function response parts"},
-		{`,{"functionResponse":{"name":"g","response":{"error":"y"}}},{"text":"b"}`, ``, "has its response"},
+		{`{"functionResponse":{"name":"g","response":{"error":"y"}}}`, `{"text":"c"}`, "number of function response parts"},
+		{`,{"functionResponse":{"name":"g","response":{"error":"y"}}}`, ``, "has its response"},
+		{`{"error":"y"}}}]}`, `{"error":"y"}}},{"text":"c"}]}`, "behind function responses"},
+		{`{"role":"user","parts":[{"text":"b"}]}`, `{"role":"user","parts":[{"text":"b"}]},{"role":"user","parts":[{"text":"c"}]}`, "alternate"},
 		{`{"text":"b"}`, `{"functionResponse":{"name":"g","response":{}}}`, "number of function response parts"},
 		{`{"output":"x"}`, `"x"`, "function_response.response"},
 		{`"role":"user","parts":[{"functionResponse"`, `"role":"user","parts":[],"x":[{"functionResponse"`, "unknown field"},
