@@ -128,8 +128,16 @@ func (b *builder) answered(m domain.Message, k domain.Block) (out block, ok bool
 	return block{}, false
 }
 
+// failedImage stands in place of an image in the result of a call that failed, where the wire takes text alone.
+const failedImage = "(an image was left out: this backend takes none from a call that failed)"
+
 func result(m domain.Message) block {
 	content := visible(m.Content)
+	for i, c := range content {
+		if m.IsError && c.Type == "image" {
+			content[i] = textBlock(failedImage)
+		}
+	}
 	if len(content) == 0 {
 		content = []block{textBlock(wire.EmptyOutput)}
 	}

@@ -226,6 +226,16 @@ func TestImages(t *testing.T) {
 	))
 }
 
+// TestImagesOfFailedCalls: the wire takes none in a result that is an error.
+func TestImagesOfFailedCalls(t *testing.T) {
+	failed := resultOf("k1", text("no page"), pixels("image/png", wiretest.PNG), pixels("image/bmp", wiretest.PNG))
+	failed.IsError = true
+	require.Equal(t, `{"role":"user","content":[{"type":"tool_result","tool_use_id":"k1","content":[{"type":"text","text":"no page"},`+
+		`{"type":"text","text":"(an image was left out: this backend takes none from a call that failed)"},`+
+		`{"type":"text","text":"(an image of the type image/bmp, which cannot be shown)"}],"is_error":true}]}`,
+		wireMessages(t, userOf(text("see")), assistantOf(kernelCall("k1", "{}", "")), failed)[2])
+}
+
 // TestCleanRequests: K26 and K11, bytes that are no text, names and ids of other backends.
 func TestCleanRequests(t *testing.T) {
 	odd := kernelCall("functions.read:0", `{"real":"\u0000","spelled":"\\u0000"}`, "")

@@ -71,7 +71,7 @@ var (
 // Check reads the body of a request as the strictest backend of the wire does, and returns what that would say to refuse
 // it: user and assistant take turns and the user has the first and the last word; no message and no text is blank, no
 // text holds U+0000; each call has an id of the right shape that is its own, and its result at the head of the very next
-// message, in call order; thinking is unchanged, signed by the model that is asked, and never the end of a message; what
+// message, in call order, of text alone if it is an error; thinking is unchanged, signed by the model that is asked, and never the end of a message; what
 // is asked of the model fits together.
 func Check(raw []byte) error {
 	var b body
@@ -259,6 +259,8 @@ func checkBlocks(where string, list []content, types ...string) error {
 			return fmt.Errorf("%s.image.source: media type or data is invalid", at)
 		case c.Type == "tool_result" && len(c.Content) == 0:
 			return fmt.Errorf("%s: the result is empty", at)
+		case c.IsError && slices.ContainsFunc(c.Content, func(inner content) bool { return inner.Type != "text" }):
+			return fmt.Errorf("%s: all content must be type 'text' if 'is_error' is true", at)
 		}
 		if err := checkBlocks(at, c.Content, "text", "image"); err != nil {
 			return err

@@ -61,6 +61,7 @@ func TestCheck(t *testing.T) {
 		{`"content":[{"type":"text","text":"x"}]`, `"content":[]`, "empty"},
 		{`"content":[{"type":"text","text":"x"}]`, `"content":[{"type":"text","text":" "}]`, "non-whitespace"},
 		{`"content":[{"type":"text","text":"x"}]`, `"content":[{"type":"tool_use"}]`, "not allowed here"},
+		{`"text":"y"}]`, `"text":"y"},{"type":"image","source":{"type":"base64","media_type":"image/png","data":"` + wiretest.PNG + `"}}]`, "must be type 'text'"},
 		{`{"type":"text","text":"go on"}`, `{"type":"thinking"}`, "not allowed here"},
 		{`"signature":`, `"cache_control":{"type":"ephemeral"},"signature":`, "not allowed on thinking"},
 		{`{"type":"thinking","thinking":"hm"`, `{"type":"text","text":"say"},{"type":"thinking","thinking":"hm"`, "Expected `thinking`"},
