@@ -19,6 +19,7 @@ type Provider struct {
 
 	noStreamOptions  atomic.Bool // the backend refuses stream_options
 	completionTokens sync.Map    // models that want max_completion_tokens in place of max_tokens
+	noTemperature    sync.Map    // models that refuse a temperature
 }
 
 var _ ports.Provider = (*Provider)(nil)

@@ -90,15 +90,19 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 	require.Len(t, s.Requests(), 1)
 }
 
+// TestRefusedParameters: what a model refuses is left out of the same request's next try, and of later ones.
 func TestRefusedParameters(t *testing.T) {
+	warm := 0.7
 	s, p := start(t,
 		openaitest.Error(400, openaitest.Fault("Unknown parameter: 'stream_options'.", "unknown_parameter")),
 		openaitest.Error(400, openaitest.Fault("Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead.", "unsupported_parameter")),
-		hello, hello,
+		openaitest.Error(400, coldRefused),
+		hello, hello, hello,
 	)
-	capped := func(r *ports.ModelRequest) { r.Options.MaxTokens = 7 }
-	for range 2 {
-		_, err := ask(t, p, capped)
+	options := func(r *ports.ModelRequest) { r.Options = ports.Options{MaxTokens: 7, Temperature: &warm} }
+	another := func(r *ports.ModelRequest) { options(r); r.Model = "another" }
+	for _, asked := range []func(*ports.ModelRequest){options, options, another} {
+		_, err := ask(t, p, asked)
 		require.NoError(t, err)
 	}
 	var got []string
@@ -107,16 +111,24 @@ func TestRefusedParameters(t *testing.T) {
 		got = append(got, tail)
 	}
 	require.Equal(t, []string{
-		`"max_tokens":7,"stream":true,"stream_options":{"include_usage":true}}`,
-		`"max_tokens":7,"stream":true}`,
+		`"temperature":0.7,"max_tokens":7,"stream":true,"stream_options":{"include_usage":true}}`,
+		`"temperature":0.7,"max_tokens":7,"stream":true}`,
+		`"temperature":0.7,"max_completion_tokens":7,"stream":true}`,
 		`"max_completion_tokens":7,"stream":true}`,
 		`"max_completion_tokens":7,"stream":true}`,
-	}, got, "what was refused is remembered")
+		`"temperature":0.7,"max_tokens":7,"stream":true}`,
+	}, got, "what was refused is remembered, of a model what that one refused")
 
-	s.Push(openaitest.Error(400, openaitest.Fault("stream_options again", "x")))
-	_, err := ask(t, p)
-	require.Equal(t, ports.Fatal, wiretest.Fault(t, err).Class, "the same refusal twice is a fault")
+	for _, again := range []string{openaitest.Fault("stream_options again", "x"), coldRefused} {
+		s.Push(openaitest.Error(400, again))
+		_, err := ask(t, p, options)
+		require.Equal(t, ports.Fatal, wiretest.Fault(t, err).Class, "the same refusal twice is a fault")
+	}
 }
+
+// coldRefused is what models that reason say of a temperature.
+const coldRefused = `{"error":{"message":"Unsupported value: 'temperature' does not support 0.7 with this model. Only the default (1) value is supported.",` +
+	`"type":"invalid_request_error","param":"temperature","code":"unsupported_value"}}`
 
 func TestRetryAfter(t *testing.T) {
 	_, p := start(t, openaitest.TooMany("86400"), openaitest.TooMany("-5"), openaitest.TooMany("1.5"),

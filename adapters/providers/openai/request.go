@@ -38,8 +38,10 @@ type toolFunction struct {
 // build returns the request for req, shaped by what the backend is known to refuse.
 func (p *Provider) build(req ports.ModelRequest) *request {
 	r := &request{
-		Model: req.Model, Messages: messages(req), Temperature: req.Options.Temperature,
-		ReasoningEffort: req.Options.Thinking, Stream: true,
+		Model: req.Model, Messages: messages(req), ReasoningEffort: req.Options.Thinking, Stream: true,
+	}
+	if _, ok := p.noTemperature.Load(req.Model); !ok {
+		r.Temperature = req.Options.Temperature
 	}
 	if _, ok := p.completionTokens.Load(req.Model); ok {
 		r.MaxCompletionTokens = req.Options.MaxTokens
@@ -74,6 +76,8 @@ func (p *Provider) learn(r *request, body []byte) bool {
 		p.noStreamOptions.Store(true)
 	case r.MaxTokens > 0 && has("max_completion_tokens") && has("max_tokens"):
 		p.completionTokens.Store(r.Model, true)
+	case r.Temperature != nil && has("temperature"):
+		p.noTemperature.Store(r.Model, true)
 	default:
 		return false
 	}
