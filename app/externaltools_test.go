@@ -23,6 +23,7 @@ func TestDeclaredToolsAreChecked(t *testing.T) {
 	c := Config{Listen: "127.0.0.1:0", Store: "memory:", Auth: authOff, Provider: "fake"}
 	for text, want := range map[string]string{
 		"servers: {a: {}}": "server a: want either a command or a url", "servers: {a: {url: 'http://h', x: y}}": "x", "[]": "--mcp",
+		"servers: {a: {command: no-such-program-anywhere}}": `server a: command: exec: "no-such-program-anywhere"`,
 	} {
 		bad := c
 		bad.MCP = write(t, text)
@@ -45,7 +46,7 @@ func TestDeclaredToolsAreChecked(t *testing.T) {
 	keyless.HTTPTools, keyless.MCP = "", write(t, "servers: {s: {url: 'http://h', headers: {A: '${secret:crm}'}}}")
 	require.ErrorContains(t, keyless.Validate(), "--mcp: server s: headers: A: ${secret:crm}: the server keeps no secrets of tenants")
 	c.SecretsKeys = write(t, "8f1c02d7e6a94b3357aa10fe62c8b95d04e17b3c9ad25f6681f3467d90be2a1c")
-	c.MCP = write(t, "servers: {a: {command: no-such-program-anywhere}, b: {url: 'http://h', headers: {A: '${secret:crm}'}}}")
+	c.MCP = write(t, "servers: {a: {command: no-such-program-anywhere, startup: lazy}, b: {url: 'http://h', headers: {A: '${secret:crm}'}}}")
 	c.HTTPTools = write(t, secret)
 	require.NoError(t, c.Validate())
 

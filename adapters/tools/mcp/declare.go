@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"maps"
 	"net/url"
+	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -86,7 +88,22 @@ func (s Server) prepared(name string, lookup func(string) (string, bool), vault 
 		}
 	}
 	headers, err := declared.ParseHeaders(s.Headers, lookup, vault)
-	return s, headers, err
+	return s, headers, cmp.Or(err, s.checkCommand())
+}
+
+// checkCommand finds the program of a server that is started at once. One of a lazy server may be installed later.
+func (s Server) checkCommand() error {
+	if s.Command == "" || s.Startup == lazy {
+		return nil
+	}
+	program := s.Command
+	if s.Dir != "" && filepath.Base(program) != program && !filepath.IsAbs(program) { // it is looked for where it runs
+		program = s.Dir + string(filepath.Separator) + program
+	}
+	if _, err := exec.LookPath(program); err != nil {
+		return fmt.Errorf("command: %w", err)
+	}
+	return nil
 }
 
 func (s Server) checkPeer() error {

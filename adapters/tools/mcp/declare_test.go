@@ -26,7 +26,7 @@ func TestDeclarations(t *testing.T) {
 	servers, err := load(t, `
 servers:
   files:
-    command: server-files
+    command: sh
     args: [--root, /srv]
     env: {KEY: '${TOKEN}'}
     timeout: 2h
@@ -47,6 +47,18 @@ servers:
 	require.Equal(t, "Bearer s3cret", headers.Fixed().Get("Authorization"))
 	require.Equal(t, DefaultTimeout, search.Timeout)
 	require.Equal(t, DefaultMaxTimeout, search.MaxTimeout)
+
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "run"), []byte("#!/bin/sh\n"), 0o700))
+	_, _, err = Server{Command: "./run", Dir: dir}.prepared("own", lookup, nil)
+	require.NoError(t, err, "a relative command is looked for where it runs")
+	t.Chdir(dir)
+	for _, here := range []string{"", "."} {
+		_, _, err = Server{Command: "./run", Dir: here}.prepared("own", lookup, nil)
+		require.NoError(t, err)
+	}
+	_, _, err = Server{Command: "no-such-program", Startup: lazy}.prepared("later", lookup, nil)
+	require.NoError(t, err, "the program of a lazy server may be installed later")
 
 	_, err = load(t, "servers: {a: {comand: x}}")
 	require.ErrorContains(t, err, "comand")
@@ -75,6 +87,8 @@ func TestDeclarationsThatCannotWork(t *testing.T) {
 		"a: {command: x, connect: 25h}":                   "connect",
 		"a: {command: x, maxOutput: 99999999}":            "maxOutput",
 		"a: {command: x, tools: [b], replaySafe: [c]}":    "not among the tools",
+		"a: {command: no-such-program}":                   `command: exec: "no-such-program": executable file not found`,
+		"a: {command: bin/run, dir: /nowhere}":            `command: exec: "/nowhere/bin/run"`,
 	} {
 		servers, err := load(t, "servers: {"+text+"}")
 		require.NoError(t, err, text)

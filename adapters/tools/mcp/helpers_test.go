@@ -62,7 +62,7 @@ func itself(t *testing.T, mode string) Server {
 // inMemory starts tools with one server, s, that lives in this process. Connections fail while refuse returns true.
 func inMemory(t *testing.T, d Server, s func() *mcp.Server, refuse func() bool) *Tools {
 	t.Helper()
-	d.Command = "none"
+	d.Command = "true" // it is not started
 	tools, err := New(Config{Servers: map[string]Server{"s": d}, Lookup: os.LookupEnv, Version: "test", Log: zap.NewNop()})
 	require.NoError(t, err)
 	tools.servers["s"].open = func() (link, error) {

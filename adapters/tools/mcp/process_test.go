@@ -92,7 +92,7 @@ func TestAServerThatCannotStart(t *testing.T) {
 		eventually(t, "the log tells", func() bool { return logs.FilterMessage("not connected").Len() > 0 })
 		require.Contains(t, logs.FilterMessage("not connected").All()[0].ContextMap()["error"], want)
 	}
-	tools, _ := run(t, Server{Command: "/no/such/program"})
+	tools, _ := run(t, Server{Command: "/no/such/program", Startup: lazy})
 	require.Empty(t, tools.Specs())
 }
 
