@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"go.uber.org/fx"
@@ -311,4 +312,9 @@ func newStreams(d streamDeps) *sse.Handler {
 	})
 }
 
-func newAuthenticator(c Config) (httpapi.Authenticator, error) { return c.authenticator() }
+func newAuthenticator(c Config, log *zap.Logger) (httpapi.Authenticator, error) {
+	if path, ok := strings.CutPrefix(c.Auth, authTokens); ok {
+		warnOfExposed(log, "the tokens of --auth", path)
+	}
+	return c.authenticator()
+}

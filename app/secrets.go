@@ -61,8 +61,8 @@ func newVault(c Config, store ports.Secrets, clock ports.Clock, log *zap.Logger)
 	if keys == nil {
 		return nil, warnOfUnused(store, log)
 	}
-	if c.SecretsKeys != "" && exposed(c.SecretsKeys) {
-		log.Warn("everyone on this machine can read the keys of the secrets", zap.String("file", c.SecretsKeys))
+	if c.SecretsKeys != "" {
+		warnOfExposed(log, "the keys of the secrets", c.SecretsKeys)
 	}
 	return secrets.New(store, keys, clock), nil
 }
@@ -78,10 +78,11 @@ func warnOfUnused(store ports.Secrets, log *zap.Logger) error {
 	return err
 }
 
-// exposed reports whether others than the owner's group can read a file.
-func exposed(path string) bool {
-	info, err := os.Stat(path)
-	return err == nil && info.Mode()&fs.FileMode(0o004) != 0
+// warnOfExposed tells when others than the owner's group can read a file.
+func warnOfExposed(log *zap.Logger, what, path string) {
+	if info, err := os.Stat(path); err == nil && info.Mode()&fs.FileMode(0o004) != 0 {
+		log.Warn("everyone on this machine can read "+what, zap.String("file", path))
+	}
 }
 
 var (

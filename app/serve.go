@@ -97,7 +97,7 @@ type checked struct {
 // check finds out what would keep c from being served, as far as that shows beside a process that serves its store.
 func (c Config) check(log *zap.Logger) error {
 	err := fx.New(
-		fx.Supply(c, log), systemModule, providersModule, toolsModule(c), fx.Provide(newAuthenticator, Config.unopenedVault), fx.NopLogger,
+		fx.Supply(c, log), systemModule, providersModule, toolsModule(c), fx.Provide(Config.authenticator, Config.unopenedVault), fx.NopLogger,
 		fx.Invoke(func(checked) {}),
 	).Err()
 	if err != nil {
