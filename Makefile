@@ -49,6 +49,7 @@ help: ## list the targets
 .PHONY: run
 run: ## serve on loopback with SQLite in .keel/; the fake provider unless the environment names a backend (README)
 	@mkdir -p -m 700 .keel
+	@[ -x bin/keel ] || echo "building bin/keel; where nothing is cached yet that takes a few minutes, once"
 	@go build -o bin/keel ./app/cmd/keel
 	@exec bin/keel serve --listen $(LISTEN) --store $(STORE) --provider $(PROVIDER) --auth $(AUTH) $(RUNFLAGS)
 
