@@ -155,7 +155,9 @@ func gregarious(cmd domain.Command, n domain.Needs) bool {
 }
 
 // plain reports whether needs are the rows that group commits load and that a store keeps of sessions it runs.
-func plain(n domain.Needs) bool { return n.Made == "" && !n.OpenCalls && n.CallsBefore == 0 && !n.OwnerLive }
+func plain(n domain.Needs) bool {
+	return n.Made == "" && !n.OpenCalls && n.CallsBefore == 0 && !n.OwnerLive
+}
 
 func payloadBytes(cmd domain.Command) int {
 	var p domain.Payload
