@@ -34,8 +34,12 @@ type LoadingTools interface {
 	// until they are, until they cannot be for now, or until ctx ends.
 	Load(ctx context.Context, tenant string, names []string) []ToolSpec
 
-	// MayHave reports whether the set has a tool of that name, or may come to have it.
-	MayHave(name string) bool
+	// Known returns the names of the tools that the set has for a tenant, sorted, as far as they are known. It waits for no
+	// list.
+	Known(ctx context.Context, tenant string) []string
+
+	// MayHave reports whether the set has a tool of that name for a tenant, or may have it since that is not known yet.
+	MayHave(ctx context.Context, tenant, name string) bool
 }
 
 // ToolInvocation is one call to execute.

@@ -91,7 +91,9 @@ type testTools struct {
 
 func newTestTools() *testTools { return &testTools{} }
 
-func (*testTools) MayHave(string) bool { return false }
+func (*testTools) MayHave(context.Context, string, string) bool { return false }
+
+func (*testTools) Known(context.Context, string) []string { return nil }
 
 func (tt *testTools) Load(ctx context.Context, tenant string, _ []string) []ports.ToolSpec {
 	if tt.known != nil {

@@ -56,32 +56,42 @@ func (s *Service) checkModel(ctx context.Context, tenant, model string) error {
 	return at("model", err)
 }
 
-// checkTools returns ErrUnknownTool for the first of names that no set of tools has.
-func (s *Service) checkTools(names []string) error {
+// checkTools returns ErrUnknownTool for the first of names that no set of tools has for a tenant.
+func (s *Service) checkTools(ctx context.Context, tenant string, names []string) error {
 	if len(s.tools) == 0 || len(names) == 0 {
 		return nil
 	}
-	var known []string
-	for _, set := range s.tools {
-		for _, spec := range set.Specs() {
-			known = append(known, spec.Name)
-		}
-	}
-	slices.Sort(known)
+	known := s.knownTools(ctx, tenant)
 	for i, name := range names {
-		if !slices.Contains(known, name) && !s.mayCome(name) {
+		if !slices.Contains(known, name) && !s.mayCome(ctx, tenant, name) {
 			return domain.ErrUnknownTool.At("tools/" + strconv.Itoa(i)).With(
-				"there is no tool " + quote(name) + domain.Near(name, slices.Compact(known)))
+				"there is no tool " + quote(name) + domain.Near(name, known))
 		}
 	}
 	return nil
 }
 
-// mayCome reports whether a set that is still loading, or whose server is down, may have the tool.
-func (s *Service) mayCome(name string) bool {
+// knownTools returns the names of the tools that there are for a tenant, sorted, as far as they are known.
+func (s *Service) knownTools(ctx context.Context, tenant string) []string {
+	var known []string
+	for _, set := range s.tools {
+		if loading, ok := set.(ports.LoadingTools); ok {
+			known = append(known, loading.Known(ctx, tenant)...)
+			continue
+		}
+		for _, spec := range set.Specs() {
+			known = append(known, spec.Name)
+		}
+	}
+	slices.Sort(known)
+	return slices.Compact(known)
+}
+
+// mayCome reports whether a set that is still loading may have the tool.
+func (s *Service) mayCome(ctx context.Context, tenant, name string) bool {
 	return slices.ContainsFunc(s.tools, func(set ports.Tools) bool {
 		loading, ok := set.(ports.LoadingTools)
-		return ok && loading.MayHave(name)
+		return ok && loading.MayHave(ctx, tenant, name)
 	})
 }
 
@@ -94,7 +104,7 @@ func (s *Service) checkSelection(ctx context.Context, ref domain.SessionRef, b b
 	}
 	chosen, err := domain.ParseSelection(string(raw))
 	if err == nil {
-		err = s.checkTools(chosen.Tools)
+		err = s.checkTools(ctx, ref.Tenant, chosen.Tools)
 	}
 	if err == nil && s.models != nil {
 		err = s.checkTurn(ctx, ref, chosen)

@@ -3,6 +3,8 @@ package service_test
 import (
 	"context"
 	"errors"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -19,6 +21,22 @@ type box struct{ ports.Tools }
 
 func (box) Specs() []ports.ToolSpec {
 	return []ports.ToolSpec{{Name: "calculator"}, {Name: "time"}}
+}
+
+// loading is a set of which a tenant has tools that were listed, and another one those that were not.
+type loading struct{ box }
+
+func (loading) Load(context.Context, string, []string) []ports.ToolSpec { return nil }
+
+func (loading) Known(_ context.Context, tenant string) []string {
+	if tenant == "t" {
+		return []string{"files__add_up"}
+	}
+	return nil
+}
+
+func (l loading) MayHave(ctx context.Context, tenant, name string) bool {
+	return strings.HasPrefix(name, "files__") && (tenant != "t" || slices.Contains(l.Known(ctx, tenant), name))
 }
 
 // shop is a provider that answers nothing.
@@ -76,6 +94,20 @@ func TestSelectionsAreCheckedAtTheEdge(t *testing.T) {
 	refused(t, submit(`7`), domain.ErrInvalidPayload, "selection")
 	_, err := s.SubmitInput(t.Context(), domain.SessionRef{Tenant: "t", Session: "none"}, domain.StoredPayload(`{"text":"hi","selection":{"model":"bgi"}}`))
 	require.ErrorIs(t, err, domain.ErrNotFound, "what is missing comes first")
+}
+
+// A server of tools that was listed has what it listed; before that, what it is said to have is taken for true.
+func TestToolsOfListedServersAreChecked(t *testing.T) {
+	s, _ := newService(t, func(d *service.Deps) { d.Tools = []ports.Tools{box{}, loading{}} })
+	create := func(tenant, tool string) error {
+		_, _, err := s.CreateSession(t.Context(), tenant, domain.StoredPayload(`{"tools":["`+tool+`"]}`))
+		return err
+	}
+	require.NoError(t, create("t", "files__add_up"))
+	refused(t, create("t", "files__addup"), domain.ErrUnknownTool, "tools/0", `there is no tool "files__addup"`, "did you mean files__add_up?")
+	require.NoError(t, create("u", "files__addup"), "nobody knows what that tenant's server has")
+	_, err := s.SubmitInput(t.Context(), ref, domain.StoredPayload(`{"text":"hi","selection":{"tools":["files__add.up"]}}`))
+	refused(t, err, domain.ErrUnknownTool, "selection/tools/0", "did you mean files__add_up?")
 }
 
 // What was accepted once is accepted again, whatever became of the models meanwhile.

@@ -36,7 +36,7 @@ func (s *Service) checkInfo(ctx context.Context, tenant string, cmd domain.Creat
 	if err := s.checkModel(ctx, tenant, cmd.Info.Model); err != nil {
 		return err
 	}
-	return s.checkTools(cmd.Info.Tools)
+	return s.checkTools(ctx, tenant, cmd.Info.Tools)
 }
 
 // createCommand reads request and completes ref with the session's id, minted when the client gave none.

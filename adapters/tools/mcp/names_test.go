@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 )
@@ -35,7 +36,25 @@ func TestMayHave(t *testing.T) {
 	tools, err := New(Config{Servers: map[string]Server{"srv": {Command: "/bin/true"}}, Lookup: func(string) (string, bool) { return "", false }, Log: zap.NewNop()})
 	require.NoError(t, err)
 	require.Empty(t, tools.Specs())
-	require.True(t, tools.MayHave("srv__anything"))
-	require.False(t, tools.MayHave("other__thing"))
-	require.False(t, tools.MayHave("srv"))
+	require.True(t, tools.MayHave(t.Context(), "t", "srv__anything"))
+	require.False(t, tools.MayHave(t.Context(), "t", "other__thing"))
+	require.False(t, tools.MayHave(t.Context(), "t", "srv"))
+}
+
+// Once a server was listed it has what it listed, and nothing else.
+func TestMayHaveOfAListedServer(t *testing.T) {
+	peer := newPeer()
+	add(peer, "add.up", `{"type":"object"}`, nil)
+	tools := inMemory(t, Server{}, func() *mcp.Server { return peer }, nil)
+	tools.Load(t.Context(), "t", []string{"s__any"})
+	require.Equal(t, []string{"s__add_up"}, tools.Known(t.Context(), "t"))
+	require.True(t, tools.MayHave(t.Context(), "t", "s__add_up"))
+	require.False(t, tools.MayHave(t.Context(), "t", "s__addup"))
+	require.False(t, tools.MayHave(t.Context(), "t", "s__add.up"))
+}
+
+func TestMayHaveOfAServerThatIsAway(t *testing.T) {
+	tools := inMemory(t, Server{}, newPeer, func() bool { return true })
+	tools.Load(t.Context(), "t", []string{"s__any"})
+	require.True(t, tools.MayHave(t.Context(), "t", "s__any"), "nobody knows what it has")
 }

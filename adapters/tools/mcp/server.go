@@ -47,6 +47,7 @@ type server struct {
 	used  time.Time   // when the last call ended, or the connection began
 	next  *attempt    // the attempt that is under way, else the next one
 	tools []tool
+	known bool // the tools were listed
 }
 
 // attempt is one try to connect.
@@ -145,9 +146,23 @@ func (s *server) finish(conn *connection, err error) {
 
 func (s *server) replaceTools(tools []tool) {
 	s.mu.Lock()
-	s.tools = tools
+	s.tools, s.known = tools, true
 	s.mu.Unlock()
 	s.publish()
+}
+
+// mayHave reports whether the server listed a tool of that name last, or was not listed yet.
+func (s *server) mayHave(name string) bool {
+	s.mu.Lock()
+	known := s.known
+	s.mu.Unlock()
+	return !known || slices.Contains(s.names(), name)
+}
+
+func (s *server) names() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return namesOf(s.tools)
 }
 
 // doubt lets the server be looked at soon.

@@ -61,7 +61,7 @@ func (t *tenants) server(ctx context.Context, tenant string) (*server, func(), e
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	have := t.own[tenant]
-	if have == nil || !maps.EqualFunc(have.header, header, slices.Equal) {
+	if have == nil || !have.has(header) {
 		next := t.open(tenant, header, hidden)
 		if next == nil {
 			return nil, nil, errClosed
@@ -73,6 +73,24 @@ func (t *tenants) server(ctx context.Context, tenant string) (*server, func(), e
 	}
 	have.hold()
 	return have.server, have.release, nil
+}
+
+// current returns the tenant's own server if there is one that has the secrets as they are now, else nil.
+func (t *tenants) current(ctx context.Context, tenant string) *server {
+	header, _, err := t.headers.For(ctx, tenant)
+	if err != nil {
+		return nil
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if have := t.own[tenant]; have != nil && have.has(header) {
+		return have.server
+	}
+	return nil
+}
+
+func (s *ownServer) has(header http.Header) bool {
+	return maps.EqualFunc(s.header, header, slices.Equal)
 }
 
 // open begins a server for a tenant; nil once all of them end.

@@ -128,7 +128,7 @@ func TestEachTenantHasItsOwnConnection(t *testing.T) {
 	v := &vault{keys: map[string]string{"one": "first-key", "two": "second-key"}}
 	tools, logs := runWith(t, a.server(), v)
 	require.Empty(t, tools.Specs(), "nobody's list is everybody's")
-	require.True(t, tools.MayHave("s__who"))
+	require.True(t, tools.MayHave(t.Context(), "one", "s__who"))
 	var all sync.WaitGroup
 	for range 8 {
 		for tenant, want := range map[string]string{"one": "BEARER FIRST-KEY", "two": "BEARER SECOND-KEY"} {
@@ -145,6 +145,13 @@ func TestEachTenantHasItsOwnConnection(t *testing.T) {
 	}
 	all.Wait()
 	require.Equal(t, 2, a.open())
+	require.Equal(t, []string{"s__echo", "s__fault", "s__structured", "s__who"}, tools.Known(t.Context(), "one"))
+	require.False(t, tools.MayHave(t.Context(), "one", "s__whoo"))
+	require.True(t, tools.MayHave(t.Context(), "three", "s__whoo"), "what others see says nothing of a tenant's own")
+	require.Empty(t, tools.Known(t.Context(), "three"))
+	v.put("one", "third-key")
+	require.True(t, tools.MayHave(t.Context(), "one", "s__whoo"), "nor what was seen with another secret")
+	v.put("one", "first-key")
 	require.Equal(t, 2, logs.FilterMessage("connected").Len())
 	require.Contains(t, executeFor(t, "one", tools, "s__none", `{}`).Content[0].Text, "no tool named")
 	requireNothing(t, logs, "-key")

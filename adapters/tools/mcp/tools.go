@@ -174,10 +174,30 @@ func (t *Tools) server(ctx context.Context, tenant, name string) (s *server, rel
 
 func errNoTool(name string) error { return fmt.Errorf("there is no tool named %q", name) }
 
-// MayHave implements ports.LoadingTools: a name below one of the servers, whatever that server lists just now.
-func (t *Tools) MayHave(name string) bool {
+// Known implements ports.LoadingTools.
+func (t *Tools) Known(ctx context.Context, tenant string) []string {
+	var names []string
+	for _, spec := range *t.known.Load() {
+		names = append(names, spec.Name)
+	}
+	for _, own := range t.tenants {
+		if s := own.current(ctx, tenant); s != nil {
+			names = append(names, s.names()...)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// MayHave implements ports.LoadingTools: a name that its server listed last, or any below a server that was not listed yet.
+func (t *Tools) MayHave(ctx context.Context, tenant, name string) bool {
 	of := serverOf(name)
-	return t.servers[of] != nil || t.tenants[of] != nil
+	if own := t.tenants[of]; own != nil {
+		s := own.current(ctx, tenant)
+		return s == nil || s.mayHave(name)
+	}
+	s := t.servers[of]
+	return s != nil && s.mayHave(name)
 }
 
 // Execute runs one call; see ports.Tools.
