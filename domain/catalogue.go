@@ -197,7 +197,7 @@ func (c *Catalogue) Resolve(model string) (Model, error) {
 		return c.models[id], c.usable(c.models[id])
 	}
 	if c.closed[provider] {
-		return Model{}, ErrUnknownModel.With("there is no model " + quoted(model) + c.near(model))
+		return Model{}, ErrUnknownModel.With("there is no model " + quoted(model) + c.strange(model) + c.near(model))
 	}
 	return Model{Provider: provider, Name: name}, nil
 }
@@ -227,19 +227,32 @@ func (c *Catalogue) split(model string) (provider, name string) {
 	return c.providers[0], model
 }
 
-// near names what may be asked for and is like model.
-func (c *Catalogue) near(model string) string {
-	return Near(strings.TrimPrefix(model, c.providers[0]+"/"), c.names())
+// strange says that model may mean a provider that is not there.
+func (c *Catalogue) strange(model string) string {
+	first, _, ok := strings.Cut(model, "/")
+	if !ok || slices.Contains(c.providers, first) {
+		return ""
+	}
+	return ", nor a provider " + quoted(first)
 }
 
-// names are the names that may be asked for, by id; of the default provider's models the short ones.
-func (c *Catalogue) names() []string {
-	var names []string
+// near names what may be asked for and is like model; of the default provider's models the short names, unless only the
+// whole one is like it.
+func (c *Catalogue) near(model string) string {
+	var ids, short []string
 	for _, m := range c.Models() {
 		if !m.Disabled && c.reachable(m) {
-			names = append(names, strings.TrimPrefix(m.ID, c.providers[0]+"/"))
+			ids, short = append(ids, m.ID), append(short, c.short(m.ID))
 		}
 	}
-	slices.Sort(names)
-	return slices.Compact(names)
+	slices.Sort(short)
+	short = slices.Compact(short)
+	like := nearest(c.short(model), short)
+	if len(like) == 0 {
+		like = nearest(model, ids)
+	}
+	return hint(like, short)
 }
+
+// short leaves the default provider out of a name.
+func (c *Catalogue) short(model string) string { return strings.TrimPrefix(model, c.providers[0]+"/") }

@@ -49,6 +49,8 @@ func TestResolve(t *testing.T) {
 		{"a name that nobody knows there", catalogue(t), "local/what/ever", `"" local "what/ever"`, ""},
 		{"not listed by one that lists all", catalogue(t), "gpt-5-mimi", "", `there is no model "gpt-5-mimi"; did you mean gpt-5-mini?`},
 		{"by its full name", catalogue(t), "openai/gpt-5-mimi", "", `did you mean gpt-5-mini?`},
+		{"at a provider that is misspelt", catalogue(t), "openia/gpt-5-mini", "", `there is no model "openia/gpt-5-mini", nor a provider "openia"; did you mean openai/gpt-5-mini`},
+		{"at a provider that is not configured", catalogue(t), "anthropic/claude", "", `there is no model "anthropic/claude", nor a provider "anthropic"; there is fake/fake`},
 		{"not like any", catalogue(t), "zzz", "", `there is no model "zzz"; there is fake/fake, gpt-5, gpt-5-mini, local/llama`},
 		{"disabled", layered, "gpt-5", "", `the model "openai/gpt-5" is disabled; did you mean gpt-5-mini`},
 		{"an id of the file", layered, "quick", `"quick" openai "gpt-5-mini"`, ""},

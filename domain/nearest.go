@@ -10,12 +10,23 @@ import (
 // maxNear is how many names a refusal lists.
 const maxNear = 5
 
-// Near returns ", did you mean …" with the names that are most like the unknown one; when none is like it, the first
+// Near returns "; did you mean …" with the names that are most like the unknown one; when none is like it, the first
 // of all; and "" when there are no names.
-func Near(unknown string, names []string) string {
-	if len(names) == 0 {
+func Near(unknown string, names []string) string { return hint(nearest(unknown, names), names) }
+
+// hint says which names are like the unknown one, else which there are.
+func hint(like, names []string) string {
+	switch {
+	case len(names) == 0:
 		return "; there is none"
+	case len(like) == 0:
+		return "; there is " + listed(names)
 	}
+	return "; did you mean " + strings.Join(like, ", ") + "?"
+}
+
+// nearest returns the names that are like the unknown one, the nearest first.
+func nearest(unknown string, names []string) []string {
 	type near struct {
 		name     string
 		distance int
@@ -27,15 +38,12 @@ func Near(unknown string, names []string) string {
 			found = append(found, near{name, d})
 		}
 	}
-	if len(found) == 0 {
-		return "; there is " + listed(names)
-	}
 	slices.SortStableFunc(found, func(a, b near) int { return cmp.Compare(a.distance, b.distance) })
 	var like []string
 	for _, n := range found[:min(len(found), maxNear)] {
 		like = append(like, n.name)
 	}
-	return "; did you mean " + strings.Join(like, ", ") + "?"
+	return like
 }
 
 // listed is the beginning of names, and how many more there are.
