@@ -116,7 +116,7 @@ func (c *Catalogues) Resolve(ctx context.Context, tenant, model string) (domain.
 		}
 		m, err = s.Catalogue.Resolve(model)
 	}
-	return m, s.Catalogue.Defaults, err
+	return m, s.Catalogue.Defaults, c.explained(tenant, err)
 }
 
 // current returns the tenant's settings, at most Fresh behind the store. While the store cannot be read the latest that
@@ -241,7 +241,7 @@ func (c *Catalogues) checkDefaults(tenant string, d domain.ModelDocument) error 
 	c.mu.Unlock()
 	m, err := base.With(d, domain.SourceTenant).Resolve(d.Defaults.Model)
 	if err != nil && d.Defaults.Model != "" {
-		return at("defaults/model", err)
+		return at("defaults/model", c.explained(tenant, err))
 	}
 	return at("defaults/thinking", m.Check(domain.Selection{Thinking: d.Defaults.Thinking}))
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"maps"
+	"slices"
 	"time"
 
 	"go.uber.org/zap"
@@ -151,6 +152,32 @@ func (c *Catalogues) again(ctx context.Context, tenant string) bool {
 	o, keys := c.look(ctx, tenant)
 	asked := c.lists.again(ctx, nil)
 	return o != nil && o.again(ctx, keys) || asked
+}
+
+// explained says in a refusal of a model for which of the tenant's own credentials nothing is listed.
+func (c *Catalogues) explained(tenant string, err error) error {
+	refusal, ok := errors.AsType[*domain.Error](err)
+	if !ok {
+		return err
+	}
+	for _, name := range c.unlisted(tenant) {
+		refusal = refusal.With(refusal.Detail + "; the tenant's own key for " + name + " lists no models")
+	}
+	return refusal
+}
+
+// unlisted returns the providers that list nothing for the credential that the tenant has for them, sorted.
+func (c *Catalogues) unlisted(tenant string) []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	o := c.owns[tenant]
+	if o == nil {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(o.marks)), func(name string) bool {
+		_, listed := o.known[name]
+		return listed
+	})
 }
 
 // baseOf returns the catalogue without the tenant's document. c.mu is held.

@@ -206,6 +206,25 @@ func TestTheServersListIsNoTenants(t *testing.T) {
 	})
 }
 
+// What a tenant's entries make whole stays whole when its key lists nothing, and the refusal says so.
+func TestRefusalsNameTheKeyThatListsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, k, _ := withKeys(t, map[string]string{"bad a": "k0", "lost a": "broken", "good a": "k1"})
+		for _, tenant := range []string{"bad", "lost", "good"} {
+			put(t, c, tenant, `{"models":[{"id":"cheap","provider":"a","model":"x"}]}`)
+		}
+		const why = `there is no model "onr"; there is b/bee, cheap; the tenant's own key for a lists no models`
+		require.Equal(t, why, refused(t, c, "bad", "onr"))
+		require.Equal(t, why, refused(t, c, "lost", "onr"))
+		require.Equal(t, `there is no model "onr"; did you mean one?`, refused(t, c, "good", "onr"))
+		_, err := c.Put(t.Context(), "bad", domaintest.Payload(`{"models":[{"id":"cheap"}],"defaults":{"model":"chaep"}}`), ports.AnyRevision)
+		require.ErrorContains(t, err, "did you mean cheap?; the tenant's own key for a lists no models")
+		k.put("bad a", "k1")
+		ids(t, c, "bad")
+		require.Equal(t, `there is no model "onr"; did you mean one?`, refused(t, c, "bad", "onr"))
+	})
+}
+
 // Old lists are asked for again without anybody waiting; a slow provider holds up a request for a short time alone.
 func TestOwnListsAgeInTheBackground(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
