@@ -33,6 +33,7 @@ func catalogue(t *testing.T, documents ...string) *domain.Catalogue {
 func TestResolve(t *testing.T) {
 	layered := catalogue(t, `{"models":[{"id":"openai/gpt-5","enabled":false},{"id":"quick","provider":"openai","model":"gpt-5-mini"},
 		{"id":"openai/gpt-5-mini","maxOutput":77}]}`)
+	alias := catalogue(t, `{"models":[{"id":"off","provider":"openai","model":"gpt-5","enabled":false}]}`)
 	tenant := catalogue(t, `{"defaults":{"model":"gpt-5","thinking":"low","temperature":1}}`,
 		`{"models":[{"id":"local/llama","prices":{"currency":"USD","input":1,"output":2}}],"defaults":{"model":"local/llama"}}`)
 	for _, c := range []struct {
@@ -55,6 +56,8 @@ func TestResolve(t *testing.T) {
 		{"disabled", layered, "gpt-5", "", `the model "openai/gpt-5" is disabled; did you mean gpt-5-mini`},
 		{"an id of the file", layered, "quick", `"quick" openai "gpt-5-mini"`, ""},
 		{"the entry of the file stands for the listed one", layered, "gpt-5-mini", `"openai/gpt-5-mini" openai "gpt-5-mini"`, ""},
+		{"an id that is disabled", alias, "off", "", `the model "off" is disabled`},
+		{"a model of which another id is disabled", alias, "gpt-5", `"openai/gpt-5" openai "gpt-5"`, ""},
 		{"the tenant's default", tenant, "", `"local/llama" local "llama"`, ""},
 		{"what a document tells is all there is", tenant, "local/lama", "", `did you mean local/llama`},
 	} {
