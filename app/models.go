@@ -28,7 +28,7 @@ func newModels(c Config, s ports.Settings, p *runner.Providers, v *secrets.Vault
 	if err != nil {
 		return nil, err
 	}
-	cfg := models.Config{Settings: s, Providers: p.All(), File: file, Log: log.Named("models")}
+	cfg := models.Config{Settings: s, Providers: p.All(), File: file, Compact: c.CompactModel, Log: log.Named("models")}
 	if v != nil {
 		cfg.Credentials = v
 	}

@@ -31,6 +31,7 @@ type Config struct {
 	Providers   []ports.Provider     // the default first, one at least
 	Credentials Credentials          // of tenants; nil when they bring none
 	File        domain.ModelDocument // of the deployment; the zero one says nothing
+	Compact     string               // the model that writes summaries; "" is none in particular
 	Log         *zap.Logger          // may be nil
 }
 
@@ -39,6 +40,8 @@ type Catalogues struct {
 	cfg   Config
 	names []string // of the providers
 	lists lists
+
+	doubted map[string]bool // what was warned of; lists.asking guards it
 
 	alive   context.Context // until Close
 	end     context.CancelFunc
@@ -63,12 +66,15 @@ func New(cfg Config) *Catalogues {
 	if cfg.Log == nil {
 		cfg.Log = zap.NewNop()
 	}
-	c := &Catalogues{cfg: cfg, tenants: map[string]*tenant{}, owns: map[string]*own{}}
+	c := &Catalogues{cfg: cfg, tenants: map[string]*tenant{}, owns: map[string]*own{}, doubted: map[string]bool{}}
 	c.alive, c.end = context.WithCancel(context.Background())
 	for _, p := range cfg.Providers {
 		c.names = append(c.names, p.Name())
 	}
-	c.lists.init(cfg.Providers, cfg.Log, c.rebase)
+	c.lists.init(cfg.Providers, cfg.Log, func(listed map[string][]domain.Model) {
+		c.rebase(listed)
+		c.doubt(listed)
+	})
 	c.rebase(nil)
 	return c
 }
