@@ -235,9 +235,22 @@ func (c *Catalogues) Put(ctx context.Context, tenant string, document domain.Pay
 	}
 	stored, err := c.cfg.Settings.Put(ctx, tenant, documentName, document.String(), expected)
 	if err != nil {
-		return domain.ModelSettings{}, err
+		return domain.ModelSettings{}, c.withRevision(ctx, tenant, err)
 	}
 	return c.keep(tenant, stored, true)
+}
+
+// withRevision says in a conflict which revision there is.
+func (c *Catalogues) withRevision(ctx context.Context, tenant string, err error) error {
+	refusal, ok := errors.AsType[*domain.Error](err)
+	if !ok || !errors.Is(err, domain.ErrRevisionConflict) {
+		return err
+	}
+	stored, fault := c.cfg.Settings.Get(ctx, tenant, documentName)
+	if fault != nil && !errors.Is(fault, domain.ErrNotFound) {
+		return err
+	}
+	return refusal.With(fmt.Sprintf("%s; its revision is %d", refusal.Detail, stored.Revision))
 }
 
 // checkDefaults returns an error when the defaults of a document name what there is not.

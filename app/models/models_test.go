@@ -117,6 +117,9 @@ func TestTenantsHaveTheirOwn(t *testing.T) {
 		}
 		_, err = c.Put(t.Context(), "t", domaintest.Payload(`{}`), 7)
 		require.ErrorIs(t, err, domain.ErrRevisionConflict)
+		require.ErrorContains(t, err, "its revision is 1")
+		_, err = c.Put(t.Context(), "nobody", domaintest.Payload(`{}`), 7)
+		require.ErrorContains(t, err, "its revision is 0")
 		require.Equal(t, "a:m2", resolved(t, c, "t", ""), "what was refused changed nothing")
 	})
 }
