@@ -1,6 +1,7 @@
 package http
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -103,6 +104,26 @@ func TestSecretsAreNotToldByAnswers(t *testing.T) {
 		_, text, _ = strings.Cut(text, "\n\n")
 		text, _, _ = strings.Cut(text, "\n[cut: ")
 		require.True(t, strings.HasPrefix("[redacted][redacted]", strings.TrimLeft(text, "x")), "%d: %s", cut, text)
+	}
+}
+
+// An error that quotes what an endpoint said, or what a model did, escapes it.
+func TestSecretsAreNotToldByQuotingErrors(t *testing.T) {
+	const value = `canary"\key`
+	u := serve(t, "127.0.1.1", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Location", "http://["+r.Header.Get("X-Key")+"/")
+		w.WriteHeader(http.StatusFound)
+	})
+	text := "\ntools: [{name: find, description: d, url: '" + u + "/find/{how}', headers: {X-Key: '${secret:key}'}, " +
+		"arguments: {properties: {how: {type: string}}, required: [how]}}]"
+	tools := declare(t, Config{Vault: vault{"a key": value}}, text)
+	for _, how := range []string{"away", "../" + value} {
+		args, err := json.Marshal(map[string]string{"how": how})
+		require.NoError(t, err)
+		text, isError := callOf(t, "a", tools, "find", string(args))
+		require.True(t, isError, text)
+		require.Contains(t, text, "[redacted]")
+		require.NotContains(t, text, "canary")
 	}
 }
 

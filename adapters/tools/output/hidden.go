@@ -1,9 +1,12 @@
 package output
 
 import (
+	"bytes"
 	"cmp"
+	"encoding/json"
 	"errors"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -17,7 +20,8 @@ const (
 	shortestHidden = 6
 )
 
-// In returns text without what is hidden, as far as it stands there exactly.
+// In returns text without what is hidden, as far as it stands there exactly, or as encoding/json (with and without
+// escapes for HTML) or %q write it.
 func (h Hidden) In(text string) string {
 	for _, hidden := range h.longestFirst() {
 		text = strings.ReplaceAll(text, hidden, redacted)
@@ -50,9 +54,26 @@ func (h Hidden) Error(err error) error {
 	return err
 }
 
-// longestFirst is in the order in which no text leaves the rest of one that it is a part of.
+// longestFirst has each value in all of its forms, in the order in which no text leaves the rest of one that it is a part
+// of.
 func (h Hidden) longestFirst() []string {
-	all := slices.DeleteFunc(slices.Clone([]string(h)), func(s string) bool { return len(s) < shortestHidden })
-	slices.SortFunc(all, func(a, b string) int { return cmp.Compare(len(b), len(a)) })
-	return all
+	var all []string
+	for _, value := range h {
+		if len(value) >= shortestHidden {
+			all = append(all, value, inJSON(value, true), inJSON(value, false), unquoted(strconv.Quote(value)))
+		}
+	}
+	slices.SortFunc(all, func(a, b string) int { return cmp.Or(cmp.Compare(len(b), len(a)), cmp.Compare(a, b)) })
+	return slices.Compact(all)
 }
+
+// inJSON is how text stands in a JSON string.
+func inJSON(text string, escapeHTML bool) string {
+	var encoded bytes.Buffer
+	encoder := json.NewEncoder(&encoded)
+	encoder.SetEscapeHTML(escapeHTML)
+	_ = encoder.Encode(text) // any string can be
+	return unquoted(strings.TrimSuffix(encoded.String(), "\n"))
+}
+
+func unquoted(text string) string { return text[1 : len(text)-1] }

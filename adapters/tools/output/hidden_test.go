@@ -1,8 +1,11 @@
 package output_test
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -30,4 +33,24 @@ func TestHidden(t *testing.T) {
 	require.EqualError(t, h.Error(telling), "bad: [redacted]")
 	require.Same(t, plain, h.Error(plain))
 	require.NoError(t, h.Error(nil))
+}
+
+// What encodes an answer or quotes it in an error writes a value in another form than the one in which it was sent.
+func TestHiddenInTheFormsThatEncodingsGiveIt(t *testing.T) {
+	values := []string{"a&b<c>d", `quo"te`, `back\slash`, "tab\tbed", "no\u00a0break", "line\u2028end", "plain-"}
+	h := output.Hidden(values)
+	for _, value := range values {
+		var bare bytes.Buffer
+		encoder := json.NewEncoder(&bare)
+		encoder.SetEscapeHTML(false)
+		require.NoError(t, encoder.Encode(value))
+		html, err := json.Marshal(value)
+		require.NoError(t, err)
+		for _, form := range []string{string(html), strings.TrimSpace(bare.String()), fmt.Sprintf("%q", value)} {
+			require.Equal(t, `"[redacted]"`, h.In(form))
+			require.EqualError(t, h.Error(errors.New("bad: "+form)), `bad: "[redacted]"`)
+			require.Equal(t, `"`, h.InCut(form[:len(form)-2]), form)
+		}
+	}
+	require.Equal(t, `a \u0026 b`, output.Hidden{"&"}.In(`a \u0026 b`), "the length of the value counts")
 }
