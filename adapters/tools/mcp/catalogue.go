@@ -78,7 +78,7 @@ func (s *server) offered(listed []*mcp.Tool) []tool {
 		}
 		tools = append(tools, tool{
 			spec: ports.ToolSpec{
-				Name: names[t.Name], Description: s.hidden.In(describe(t)), Schema: text, ReplaySafe: s.replaySafe(t),
+				Name: names[t.Name], Description: describe(t, s.hidden), Schema: text, ReplaySafe: s.replaySafe(t),
 			},
 			remote: t.Name, schema: schema,
 		})
@@ -93,12 +93,12 @@ func (s *server) replaySafe(t *mcp.Tool) bool {
 	return trusted || slices.Contains(s.decl.ReplaySafe, t.Name)
 }
 
-func describe(t *mcp.Tool) string {
+func describe(t *mcp.Tool, hidden output.Hidden) string {
 	title := t.Title
 	if title == "" && t.Annotations != nil {
 		title = t.Annotations.Title
 	}
-	return output.Cap(cmp.Or(t.Description, title, t.Name), largestDescription)
+	return output.Cap(hidden.In(cmp.Or(t.Description, title, t.Name)), largestDescription)
 }
 
 // schemaText returns an input schema as backends want it: an object with properties, even empty ones.

@@ -2,10 +2,12 @@ package mcp
 
 import (
 	"context"
+	"strings"
 	"testing"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
 )
 
 // The list, results and errors are encoded anew here, after which a value is not as the server wrote it.
@@ -20,4 +22,15 @@ func TestWhatIsEncodedHereDoesNotTellTheSecret(t *testing.T) {
 	specs := tools.Load(t.Context(), "one", []string{"s__described"})
 	require.Equal(t, `{"description":"for [redacted]","properties":{},"type":"object"}`, specs[0].Schema)
 	requireNothing(t, logs, "canary")
+}
+
+func TestACutDescriptionDoesNotTellTheSecret(t *testing.T) {
+	const value = "canary-0123456789"
+	for cut := 1; cut < len(value); cut++ {
+		s := newServer("s", Server{}, "test", zap.NewNop(), nil)
+		s.hidden = []string{value}
+		listed := &mcp.Tool{Name: "x", Description: strings.Repeat("x", largestDescription-cut) + value + value}
+		kept, _, _ := strings.Cut(s.offered([]*mcp.Tool{listed})[0].spec.Description, "\n")
+		require.True(t, strings.HasPrefix("[redacted][redacted]", strings.TrimLeft(kept, "x")), "%d: %s", cut, kept)
+	}
 }
