@@ -252,10 +252,10 @@ func TestSpecsAreWhatBackendsAccept(t *testing.T) {
 		require.Contains(t, failure(t, tools, "s__remote", `{"a":1,"a":2}`), "bad arguments")
 	})
 	for _, bad := range []any{"text", []any{}, map[string]any{"type": "array"}, map[string]any{"properties": 1}} {
-		_, err := schemaText(bad)
+		_, err := schemaText(bad, nil)
 		require.Error(t, err, "%v", bad)
 	}
-	text, err := schemaText(nil)
+	text, err := schemaText(nil, nil)
 	require.NoError(t, err)
 	require.Equal(t, `{"properties":{},"type":"object"}`, text)
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -59,6 +60,7 @@ func (s *server) warnOfMissing(listed []*mcp.Tool) {
 }
 
 func (s *server) offered(listed []*mcp.Tool) []tool {
+	listed = slices.DeleteFunc(listed, s.tellsByName)
 	var remotes []string
 	for _, t := range listed {
 		remotes = append(remotes, t.Name)
@@ -66,15 +68,14 @@ func (s *server) offered(listed []*mcp.Tool) []tool {
 	names := offeredNames(s.name, remotes)
 	var tools []tool
 	for _, t := range listed {
-		text, err := schemaText(t.InputSchema)
+		text, err := schemaText(t.InputSchema, s.hidden)
 		if err != nil {
-			s.log.Warn("a tool is left out", zap.String("tool", t.Name), zap.Error(err))
+			s.log.Warn("a tool is left out", zap.String("tool", t.Name), zap.Error(s.hidden.Error(err)))
 			continue
 		}
-		text = s.hidden.In(text)
 		schema, err := toolset.Compile(text)
 		if err != nil {
-			s.log.Warn("the arguments of a tool are not validated here", zap.String("tool", t.Name), zap.Error(err))
+			s.log.Warn("the arguments of a tool are not validated here", zap.String("tool", t.Name), zap.Error(s.hidden.Error(err)))
 		}
 		tools = append(tools, tool{
 			spec: ports.ToolSpec{
@@ -85,6 +86,16 @@ func (s *server) offered(listed []*mcp.Tool) []tool {
 	}
 	slices.SortStableFunc(tools, func(a, b tool) int { return strings.Compare(a.spec.Name, b.spec.Name) })
 	return slices.CompactFunc(tools, func(a, b tool) bool { return a.spec.Name == b.spec.Name })
+}
+
+// tellsByName reports whether a tool's name, which cannot be redacted, shows what is hidden, or does once it is offered.
+func (s *server) tellsByName(t *mcp.Tool) bool {
+	names := t.Name + "\n" + plainName(s.name, t.Name)
+	tells := s.hidden.In(names) != names
+	if tells {
+		s.log.Warn("a tool is left out", zap.Error(errors.New("its name holds a secret")))
+	}
+	return tells
 }
 
 // replaySafe believes the operator, and the server only when the operator does.
@@ -102,7 +113,8 @@ func describe(t *mcp.Tool, hidden output.Hidden) string {
 }
 
 // schemaText returns an input schema as backends want it: an object with properties, even empty ones.
-func schemaText(input any) (string, error) {
+// It shows nothing that is hidden.
+func schemaText(input any, hidden output.Hidden) (string, error) {
 	schema, ok := input.(map[string]any)
 	if !ok && input != nil {
 		return "", fmt.Errorf("its input schema is no object")
@@ -117,8 +129,15 @@ func schemaText(input any) (string, error) {
 		return "", fmt.Errorf("its input schema describes no object")
 	}
 	text, err := json.Marshal(full)
-	if err == nil && len(text) > largestSchema {
-		err = fmt.Errorf("its input schema has %d bytes, more than %d", len(text), largestSchema)
+	if err != nil {
+		return "", err
 	}
-	return string(text), err
+	if len(text) > largestSchema {
+		return "", fmt.Errorf("its input schema has %d bytes, more than %d", len(text), largestSchema)
+	}
+	clean := hidden.In(string(text))
+	if !json.Valid([]byte(clean)) {
+		return "", errors.New("its input schema holds a secret outside its texts")
+	}
+	return clean, nil
 }

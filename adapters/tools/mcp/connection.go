@@ -13,6 +13,8 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"go.uber.org/zap"
+
+	"github.com/keel-agent/keel/adapters/tools/output"
 )
 
 // link is a way to a server: a process, or sockets.
@@ -26,6 +28,7 @@ type connection struct {
 	session *mcp.ClientSession
 	link    link
 	log     *zap.Logger
+	hidden  output.Hidden
 	ended   chan struct{} // closed when the session is over
 
 	tokens  atomic.Int64
@@ -39,7 +42,7 @@ const legacy = "2025-11-25"
 // handshake opens a session over a link. It returns when ctx ends, even if the peer never answers; the caller stops the
 // link of one that failed.
 func (s *server) handshake(ctx context.Context, l link, protocol string) (*connection, error) {
-	c := &connection{link: l, log: s.log, ended: make(chan struct{}), waiting: map[string]func(){}}
+	c := &connection{link: l, log: s.log, hidden: s.hidden, ended: make(chan struct{}), waiting: map[string]func(){}}
 	client := mcp.NewClient(&mcp.Implementation{Name: "keel", Version: s.version}, &mcp.ClientOptions{
 		Logger:                      slog.New(slog.DiscardHandler),
 		Capabilities:                &mcp.ClientCapabilities{},
@@ -94,7 +97,8 @@ func (c *connection) close(ctx context.Context) {
 
 func (c *connection) progressed(_ context.Context, req *mcp.ProgressNotificationClientRequest) {
 	token, _ := req.Params.ProgressToken.(string)
-	c.log.Debug("progress", zap.String("token", token), zap.Float64("progress", req.Params.Progress), zap.Float64("total", req.Params.Total))
+	c.log.Debug("progress", zap.String("token", c.hidden.In(token)),
+		zap.Float64("progress", req.Params.Progress), zap.Float64("total", req.Params.Total))
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if sign := c.waiting[token]; sign != nil {
