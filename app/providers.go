@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"strings"
 
 	"go.uber.org/fx"
 
@@ -107,7 +106,7 @@ func newProviders(c Config, lc fx.Lifecycle) (*runner.Providers, error) {
 		return nil, err
 	}
 	if c.Provider == fake.Name {
-		return providersFor(c, echo)
+		return runner.NewProviders(echo)
 	}
 	var all []ports.Provider
 	for _, b := range chosenFirst(c.Provider) {
@@ -125,19 +124,7 @@ func newProviders(c Config, lc fx.Lifecycle) (*runner.Providers, error) {
 		lc.Append(fx.StopHook(p.Close))
 		all = append(all, p)
 	}
-	return providersFor(c, append(all, echo)...)
-}
-
-// providersFor returns the providers, or an error when a setting names a model of one that is not among them.
-func providersFor(c Config, all ...ports.Provider) (*runner.Providers, error) {
-	for _, each := range []struct{ flag, model string }{{"--model", c.Model}, {"--compact-model", c.CompactModel}} {
-		name, _, _ := strings.Cut(each.model, "/")
-		known := slices.ContainsFunc(backends, func(b backendOf) bool { return b.name == name })
-		if known && !slices.ContainsFunc(all, func(p ports.Provider) bool { return p.Name() == name }) {
-			return nil, fmt.Errorf("%s %q: the provider %s is not set up", each.flag, each.model, name)
-		}
-	}
-	return runner.NewProviders(all...)
+	return runner.NewProviders(append(all, echo)...)
 }
 
 // chosenFirst returns the backends with the one of that name in front.

@@ -55,30 +55,6 @@ func TestProviderThatIsNotConfigured(t *testing.T) {
 	require.ErrorContains(t, Config{Listen: "127.0.0.1:1", Store: "memory:", Provider: "moon"}.Validate(), "auto, fake, openai-responses, openai, anthropic, gemini")
 }
 
-// A model of a provider that is not set up would go to another one. What stands before a "/" otherwise may be part of a name.
-func TestModelsOfProvidersThatAreNotSetUp(t *testing.T) {
-	setKey(t, "OPENAI", true)
-	setKey(t, "ANTHROPIC", false)
-	setKey(t, "GEMINI", true)
-	for _, c := range []struct{ model, compact, fault string }{
-		{"", "", ""},
-		{"vendor/m", "vendor/m", ""},
-		{"openai/m", "gemini", ""},
-		{"m", "openai/anthropic/m", ""},
-		{"anthropic/m", "", `--model "anthropic/m": the provider anthropic is not set up`},
-		{"", "anthropic", `--compact-model "anthropic": the provider anthropic is not set up`},
-	} {
-		_, err := newProviders(Config{Model: c.model, CompactModel: c.compact}, fxtest.NewLifecycle(t))
-		if c.fault == "" {
-			require.NoError(t, err, "%+v", c)
-			continue
-		}
-		require.ErrorContains(t, err, c.fault)
-	}
-	_, err := newProviders(Config{Provider: "fake", Model: "openai/m"}, fxtest.NewLifecycle(t))
-	require.ErrorContains(t, err, "the provider openai is not set up")
-}
-
 // TestResponsesWhenAskedFor: the Responses wire is there when it is named, beside the other wire of the same backend.
 func TestResponsesWhenAskedFor(t *testing.T) {
 	for _, c := range []struct{ chosen, wire, first, model string }{
