@@ -16,6 +16,7 @@ type Provider interface {
 	// Models lists the models that can be asked for, the default first. It may be empty when the backend does not
 	// tell. Models that are Listed are all that there are: any other is refused before the backend is asked. It asks with
 	// a tenant's own credential, or with the provider's when that is none; what it lists for one says nothing of another.
+	// Of more than MaxModels it need not list all, but more than that; the list then counts as one that lacks models.
 	Models(ctx context.Context, credential Confidential) ([]Model, error)
 
 	// Generate asks for one answer. emit is called in order, from one goroutine, with each piece as it arrives; it
@@ -27,6 +28,9 @@ type Provider interface {
 	// error holds what had arrived, for people to read.
 	Generate(ctx context.Context, req ModelRequest, emit func(Delta)) (Reply, error)
 }
+
+// MaxModels is how many models of one provider are known at most.
+const MaxModels = 2000
 
 // Model describes one model of a provider.
 type Model struct {

@@ -3,14 +3,10 @@ package anthropic
 import (
 	"context"
 	"net/url"
-	"slices"
 
 	"github.com/keel-agent/keel/adapters/providers/wire"
 	"github.com/keel-agent/keel/ports"
 )
-
-// maxPages bounds the pages of a list of models: a backend may always say that there is more.
-const maxPages = 20
 
 // Models lists what the backend lists; see wire.Catalogue.
 func (p *Provider) Models(ctx context.Context, credential ports.Confidential) ([]ports.Model, error) {
@@ -18,31 +14,36 @@ func (p *Provider) Models(ctx context.Context, credential ports.Confidential) ([
 }
 
 func listModels(ctx context.Context, backend *wire.Backend) ([]ports.Model, error) {
-	var found []ports.Model
+	var list wire.ModelList
 	query := url.Values{"limit": {"1000"}}
-	for range maxPages {
+	for range wire.MaxModelPages {
 		body, err := backend.Get(ctx, "/v1/models?"+query.Encode())
 		if err != nil {
 			return nil, err
 		}
-		page := wire.Object(body)
-		found = appendModels(found, wire.Array(page["data"]))
-		next := wire.String(page["last_id"])
-		if string(page["has_more"]) != "true" || next == "" || next == query.Get("after_id") {
+		page := wire.Members[modelPage](body)
+		if err := list.Add(ctx, page.Data, readModel); err != nil {
+			return nil, err
+		}
+		next := wire.String(page.LastID)
+		if list.Full() || string(page.HasMore) != "true" || next == "" || next == query.Get("after_id") {
 			break
 		}
 		query.Set("after_id", next)
 	}
-	return found, nil
+	return list.Models(), nil
 }
 
-func appendModels(found []ports.Model, entries []wire.Raw) []ports.Model {
-	for _, e := range entries {
-		o := wire.Object(e)
-		m := ports.Model{ID: wire.String(o["id"]), ContextWindow: int(wire.Count(o["max_input_tokens"]))}
-		if m.ID != "" && !slices.ContainsFunc(found, func(f ports.Model) bool { return f.ID == m.ID }) {
-			found = append(found, m)
-		}
-	}
-	return found
+type modelPage struct {
+	Data    wire.Raw `json:"data"`
+	HasMore wire.Raw `json:"has_more"`
+	LastID  wire.Raw `json:"last_id"`
+}
+
+func readModel(entry wire.Raw) ports.Model {
+	m := wire.Members[struct {
+		ID     wire.Raw `json:"id"`
+		Window wire.Raw `json:"max_input_tokens"`
+	}](entry)
+	return ports.Model{ID: wire.String(m.ID), ContextWindow: int(wire.Count(m.Window))}
 }

@@ -141,6 +141,10 @@ func TestModels(t *testing.T) {
 	require.Equal(t, []ports.Model{{ID: "x"}}, got)
 }
 
+func TestManyModels(t *testing.T) {
+	wiretest.TestManyModels(t, anthropictest.Start(t), open, `{"data":[`, `{"id":"m%d"}`, `],"has_more":true,"last_id":"x"}`)
+}
+
 // open is a wiretest.Opener.
 func open(t testing.TB, base, key, model string) (ports.Provider, error) {
 	return anthropic.New(anthropic.Config{BaseURL: base, APIKey: key, Model: model, HTTPClient: wiretest.Client(t)})

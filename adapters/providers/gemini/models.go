@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/url"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -12,48 +11,59 @@ import (
 	"github.com/keel-agent/keel/ports"
 )
 
-// maxPages bounds the pages of a list of models: a backend may always say that there is more.
-const maxPages = 20
-
 // Models lists what the backend lists and can be asked for an answer; see wire.Catalogue.
 func (p *Provider) Models(ctx context.Context, credential ports.Confidential) ([]ports.Model, error) {
 	return p.catalogue.Models(ctx, credential)
 }
 
 func listModels(ctx context.Context, backend *wire.Backend) ([]ports.Model, error) {
-	var found []ports.Model
+	var list wire.ModelList
 	query := url.Values{"pageSize": {"1000"}}
-	for range maxPages {
+	for range wire.MaxModelPages {
 		body, err := backend.Get(ctx, version+"/models?"+query.Encode())
 		if err != nil {
 			return nil, err
 		}
-		page := wire.Object(body)
-		found = appendModels(found, wire.Array(page["models"]))
-		next := wire.String(page["nextPageToken"])
-		if next == "" || next == query.Get("pageToken") {
+		page := wire.Members[modelPage](body)
+		if err := list.Add(ctx, page.Models, readModel); err != nil {
+			return nil, err
+		}
+		next := wire.String(page.Next)
+		if list.Full() || next == "" || next == query.Get("pageToken") {
 			break
 		}
 		query.Set("pageToken", next)
 	}
-	return found, nil
+	return list.Models(), nil
 }
 
-func appendModels(found []ports.Model, entries []wire.Raw) []ports.Model {
-	for _, e := range entries {
-		o := wire.Object(e)
-		m := ports.Model{ID: plainModel(wire.String(o["name"])), ContextWindow: int(wire.Count(o["inputTokenLimit"]))}
-		if m.ID != "" && generates(o) && !slices.ContainsFunc(found, func(f ports.Model) bool { return f.ID == m.ID }) {
-			found = append(found, m)
+type modelPage struct {
+	Models wire.Raw `json:"models"`
+	Next   wire.Raw `json:"nextPageToken"`
+}
+
+// readModel returns the model that an entry describes, the zero one when that writes no answers.
+func readModel(entry wire.Raw) ports.Model {
+	m := wire.Members[struct {
+		Name    wire.Raw `json:"name"`
+		Window  wire.Raw `json:"inputTokenLimit"`
+		Methods wire.Raw `json:"supportedGenerationMethods"`
+	}](entry)
+	if !generates(m.Methods) {
+		return ports.Model{}
+	}
+	return ports.Model{ID: plainModel(wire.String(m.Name)), ContextWindow: int(wire.Count(m.Window))}
+}
+
+// generates reports whether a model of these methods writes answers. One that does not tell them is taken at its word.
+func generates(methods wire.Raw) bool {
+	tells := false
+	for m := range wire.Elements(methods) {
+		if tells = true; wire.String(m) == "generateContent" {
+			return true
 		}
 	}
-	return found
-}
-
-// generates reports whether a model writes answers. One that does not tell its methods is taken at its word.
-func generates(model map[string]wire.Raw) bool {
-	methods := wire.Array(model["supportedGenerationMethods"])
-	return len(methods) == 0 || slices.ContainsFunc(methods, func(m wire.Raw) bool { return wire.String(m) == "generateContent" })
+	return !tells
 }
 
 // plainModel returns the name of a model without the collection that it is listed in.

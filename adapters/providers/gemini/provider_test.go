@@ -148,6 +148,10 @@ func TestModels(t *testing.T) {
 	require.Equal(t, []ports.Model{{ID: "x"}}, got)
 }
 
+func TestManyModels(t *testing.T) {
+	wiretest.TestManyModels(t, geminitest.Start(t), open, `{"models":[`, `{"name":"models/m%d"}`, `],"nextPageToken":"x"}`)
+}
+
 // open is a wiretest.Opener.
 func open(t testing.TB, base, key, model string) (ports.Provider, error) {
 	return gemini.New(gemini.Config{BaseURL: base, APIKey: key, Model: model, HTTPClient: wiretest.Client(t)})

@@ -1,8 +1,8 @@
 package openai
 
 import (
+	"cmp"
 	"context"
-	"slices"
 
 	"github.com/keel-agent/keel/adapters/providers/wire"
 	"github.com/keel-agent/keel/ports"
@@ -18,41 +18,51 @@ func listModels(ctx context.Context, backend *wire.Backend) ([]ports.Model, erro
 	if err != nil {
 		return nil, err
 	}
-	return readModels(body), nil
+	return readModels(ctx, body)
 }
 
 // readModels reads {"data":[…]}, {"models":[…]} or a bare list, of objects or of names.
-func readModels(body []byte) []ports.Model {
-	raw := wire.Raw(body)
-	entries := wire.Array(raw)
-	for _, name := range []string{"data", "models"} {
-		if len(entries) == 0 {
-			entries = wire.Array(wire.Object(raw)[name])
+func readModels(ctx context.Context, body wire.Raw) ([]ports.Model, error) {
+	page := wire.Members[struct {
+		Data   wire.Raw `json:"data"`
+		Models wire.Raw `json:"models"`
+	}](body)
+	var list wire.ModelList
+	for _, entries := range []wire.Raw{body, page.Data, page.Models} {
+		if len(list.Models()) > 0 {
+			break
+		}
+		if err := list.Add(ctx, entries, readModel); err != nil {
+			return nil, err
 		}
 	}
-	var found []ports.Model
-	for _, e := range entries {
-		o := wire.Object(e)
-		m := ports.Model{ID: wire.String(e), Listed: true}
-		for _, name := range []string{"id", "name", "model"} {
-			if m.ID == "" {
-				m.ID = wire.String(o[name])
-			}
-		}
-		if m.ID == "" || slices.ContainsFunc(found, func(f ports.Model) bool { return f.ID == m.ID }) {
-			continue
-		}
-		m.ContextWindow = contextWindow(o)
-		found = append(found, m)
-	}
-	return found
+	return list.Models(), nil
 }
 
-func contextWindow(o map[string]wire.Raw) int {
-	for _, name := range []string{"context_length", "context_window", "max_model_len", "max_context_length"} {
-		if n := wire.Count(o[name]); n > 0 {
-			return int(n)
-		}
+type modelEntry struct {
+	ID               wire.Raw `json:"id"`
+	Name             wire.Raw `json:"name"`
+	Model            wire.Raw `json:"model"`
+	ContextLength    wire.Raw `json:"context_length"`
+	ContextWindow    wire.Raw `json:"context_window"`
+	MaxModelLen      wire.Raw `json:"max_model_len"`
+	MaxContextLength wire.Raw `json:"max_context_length"`
+	Meta             wire.Raw `json:"meta"` // of llama.cpp
+}
+
+func readModel(entry wire.Raw) ports.Model {
+	m := wire.Members[modelEntry](entry)
+	return ports.Model{
+		ID:            cmp.Or(wire.String(entry), wire.String(m.ID), wire.String(m.Name), wire.String(m.Model)),
+		ContextWindow: m.window(),
+		Listed:        true,
 	}
-	return int(wire.Count(wire.Object(o["meta"])["n_ctx"])) // llama.cpp
+}
+
+func (m modelEntry) window() int {
+	meta := wire.Members[struct {
+		Window wire.Raw `json:"n_ctx"`
+	}](m.Meta)
+	return int(cmp.Or(wire.Count(m.ContextLength), wire.Count(m.ContextWindow), wire.Count(m.MaxModelLen),
+		wire.Count(m.MaxContextLength), wire.Count(meta.Window)))
 }

@@ -162,6 +162,10 @@ func TestModels(t *testing.T) {
 	}
 }
 
+func TestManyModels(t *testing.T) {
+	wiretest.TestManyModels(t, openaitest.Start(t), open, `{"data":[`, `{"id":"m%d"}`, `]}`)
+}
+
 // open is a wiretest.Opener.
 func open(t testing.TB, base, key, model string) (ports.Provider, error) {
 	return openai.New(openai.Config{BaseURL: base, APIKey: key, Model: model, HTTPClient: wiretest.Client(t)})

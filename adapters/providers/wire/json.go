@@ -1,6 +1,8 @@
 package wire
 
 import (
+	"bytes"
+	"iter"
 	"math"
 	"strconv"
 	"strings"
@@ -73,6 +75,33 @@ func Object(raw Raw) map[string]Raw {
 		return nil
 	}
 	return o
+}
+
+// Members returns the members of the JSON object raw that T, a struct, has; the zero T for any other value.
+func Members[T any](raw Raw) T {
+	var o, none T
+	if len(raw) == 0 || raw.Kind() != '{' || Decode(raw, &o) != nil {
+		return none
+	}
+	return o
+}
+
+// Elements yields the elements of the JSON array raw, each of which holds until the next; none of any other value.
+func Elements(raw Raw) iter.Seq[Raw] {
+	return func(yield func(Raw) bool) {
+		lax := []jsontext.Options{jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)}
+		if len(raw) == 0 || raw.Kind() != '[' || !raw.IsValid(lax...) {
+			return
+		}
+		d := jsontext.NewDecoder(bytes.NewReader(raw), lax...)
+		_, err := d.ReadToken()
+		for err == nil && d.PeekKind() != ']' {
+			var e Raw
+			if e, err = d.ReadValue(); err == nil && !yield(e) {
+				return
+			}
+		}
+	}
 }
 
 // Array returns the elements of the JSON array raw, nil for any other value.
