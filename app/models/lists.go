@@ -3,7 +3,6 @@ package models
 import (
 	"context"
 	"maps"
-	"slices"
 	"sync"
 	"time"
 
@@ -18,6 +17,7 @@ const (
 	retryEvery  = 30 * time.Second // after a provider did not answer
 	askAgain    = 10 * time.Second // between questions that requests cause
 	listTimeout = 3 * time.Second  // of a question that a request waits for
+	endTimeout  = time.Second      // of questions that do not end when they are told to
 )
 
 // lists is what the providers say that they have. What one said last holds while it does not answer.
@@ -26,44 +26,32 @@ type lists struct {
 	log       *zap.Logger
 	changed   func(known map[string][]domain.Model) // by provider
 
-	asking chan struct{} // holds a token while nobody asks; it guards the next three
+	asking chan struct{} // holds a token while nobody asks; it guards the next four
 	asked  time.Time
 	known  map[string][]domain.Model
 	silent map[string]bool
-
-	stop context.CancelFunc
-	loop sync.WaitGroup
+	long   map[string]bool // the provider lists more than ports.MaxModels
 }
 
 func (l *lists) init(providers []ports.Provider, log *zap.Logger, changed func(map[string][]domain.Model)) {
 	l.providers, l.log, l.changed = providers, log, changed
-	l.known, l.silent = map[string][]domain.Model{}, map[string]bool{}
+	l.known, l.silent, l.long = map[string][]domain.Model{}, map[string]bool{}, map[string]bool{}
 	l.asking = make(chan struct{}, 1)
 	l.asking <- struct{}{}
 }
 
-func (l *lists) start() {
-	ctx, stop := context.WithCancel(context.Background())
-	l.stop = stop
-	l.loop.Go(func() {
-		for {
-			wait := listEvery
-			if !l.ask(ctx, nil, 0) {
-				wait = retryEvery
-			}
-			select {
-			case <-ctx.Done():
-				return
-			case <-time.After(wait):
-			}
+// run asks now and then, until ctx ends.
+func (l *lists) run(ctx context.Context) {
+	for {
+		wait := listEvery
+		if !l.ask(ctx, nil, 0) {
+			wait = retryEvery
 		}
-	})
-}
-
-func (l *lists) close() {
-	if l.stop != nil {
-		l.stop()
-		l.loop.Wait()
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(wait):
+		}
 	}
 }
 
@@ -101,10 +89,19 @@ func (l *lists) ask(ctx context.Context, keys credentials, atLeast time.Duration
 			l.missed(ctx, p.Name(), faults[i])
 			continue
 		}
-		l.known[p.Name()], l.silent[p.Name()] = entries(p.Name(), answers[i]), false
+		l.answered(p.Name(), answers[i])
 	}
 	l.changed(maps.Clone(l.known))
 	return whole
+}
+
+// answered takes over what a provider lists, and says once that it is more than is known of one.
+func (l *lists) answered(name string, listed []ports.Model) {
+	all, long := entries(name, listed)
+	if long && !l.long[name] {
+		l.log.Warn("the provider lists more models than are kept: the rest is left out", zap.String("provider", name), zap.Int("kept", len(all)))
+	}
+	l.known[name], l.silent[name], l.long[name] = all, false, long
 }
 
 // missed says once that a provider does not tell what it has.
@@ -115,13 +112,22 @@ func (l *lists) missed(ctx context.Context, name string, fault error) {
 	}
 }
 
-func entries(provider string, listed []ports.Model) []domain.Model {
-	var all []domain.Model
+// entries returns the models that a provider lists, each once, or the first ports.MaxModels of a long list. What such a list
+// lacks there may be all the same.
+func entries(provider string, listed []ports.Model) (all []domain.Model, long bool) {
+	have := map[string]bool{}
 	for _, m := range listed {
-		twice := slices.ContainsFunc(all, func(have domain.Model) bool { return have.Name == m.ID })
-		if !twice && domain.CheckID(m.ID) == nil {
-			all = append(all, domain.Model{Provider: provider, Name: m.ID, ContextWindow: m.ContextWindow, Listed: m.Listed})
+		if have[m.ID] || domain.CheckID(m.ID) != nil {
+			continue
 		}
+		if long = len(all) == ports.MaxModels; long {
+			break
+		}
+		have[m.ID] = true
+		all = append(all, domain.Model{Provider: provider, Name: m.ID, ContextWindow: m.ContextWindow, Listed: m.Listed})
 	}
-	return all
+	for i := range all {
+		all[i].Listed = all[i].Listed && !long
+	}
+	return all, long
 }

@@ -45,7 +45,7 @@ type Catalogues struct {
 
 	alive   context.Context // until Close
 	end     context.CancelFunc
-	asking  sync.WaitGroup // on behalf of tenants
+	asking  sync.WaitGroup
 	mu      sync.Mutex
 	listed  map[string][]domain.Model // by provider
 	base    *domain.Catalogue         // without any tenant's document
@@ -97,15 +97,24 @@ func (c *Catalogues) over(listed map[string][]domain.Model) *domain.Catalogue {
 }
 
 // Start begins to ask the providers for their lists, now and then, until Close.
-func (c *Catalogues) Start() { c.lists.start() }
+func (c *Catalogues) Start() { c.asking.Go(func() { c.lists.run(c.alive) }) }
 
-// Close ends what Start began, and what is being asked for tenants.
-func (c *Catalogues) Close() {
-	c.lists.close()
+// Close ends what Start began, and what is being asked for tenants. It waits for that until ctx ends, and never long.
+func (c *Catalogues) Close(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, endTimeout)
+	defer cancel()
 	c.mu.Lock()
 	c.end()
 	c.mu.Unlock()
-	c.asking.Wait()
+	ended := make(chan struct{})
+	go func() {
+		c.asking.Wait()
+		close(ended)
+	}()
+	select {
+	case <-ended:
+	case <-ctx.Done():
+	}
 }
 
 // Resolve returns what model stands for in the tenant's catalogue, and the defaults there. Before it returns
@@ -171,7 +180,7 @@ func (c *Catalogues) keep(name string, stored ports.Setting, read bool) (domain.
 	defer c.mu.Unlock()
 	t := c.tenants[name]
 	if t == nil {
-		makeRoom(c.tenants, maxTenants)
+		makeRoom(c.tenants, maxTenants, func(other string) { delete(c.tenants, other) })
 		t = &tenant{}
 	}
 	if read {
@@ -192,13 +201,13 @@ func (c *Catalogues) keep(name string, stored ports.Setting, read bool) (domain.
 	return settings(t.stored, t.catalogue), nil
 }
 
-// makeRoom forgets tenants, of whom nothing is lost by that, while there are too many.
-func makeRoom[T any](tenants map[string]T, most int) {
+// makeRoom has tenants forgotten, of whom nothing is lost by that, while there are too many.
+func makeRoom[T any](tenants map[string]T, most int, forget func(tenant string)) {
 	for other := range tenants {
 		if len(tenants) < most {
 			return
 		}
-		delete(tenants, other)
+		forget(other)
 	}
 }
 

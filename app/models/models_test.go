@@ -73,7 +73,7 @@ func (c *counted) Get(ctx context.Context, tenant, name string) (ports.Setting, 
 func started(t *testing.T, cfg models.Config) *models.Catalogues {
 	c := models.New(cfg)
 	c.Start()
-	t.Cleanup(c.Close)
+	t.Cleanup(func() { c.Close(context.Background()) })
 	synctest.Wait()
 	return c
 }

@@ -31,6 +31,9 @@ type own struct {
 	marks map[string]mark // of the credentials, which are not kept, by provider
 	first chan struct{}   // closed when they were asked, or could not be, for the first time
 
+	alive context.Context // until they are forgotten
+	end   context.CancelFunc
+
 	// Guarded by Catalogues.mu.
 	due          time.Time                 // to be asked again
 	known        map[string][]domain.Model // by provider
@@ -101,10 +104,11 @@ func (c *Catalogues) ownOf(tenant string, keys credentials) *own {
 	o := c.owns[tenant]
 	switch {
 	case len(keys) == 0 || c.alive.Err() != nil:
-		delete(c.owns, tenant)
+		c.forget(tenant)
 		return nil
 	case o == nil || !maps.Equal(o.marks, keys.marks()):
-		makeRoom(c.owns, maxOwns)
+		c.forget(tenant)
+		makeRoom(c.owns, maxOwns, c.forget)
 		o = c.newOwn(tenant, keys)
 		c.owns[tenant] = o
 	}
@@ -115,8 +119,17 @@ func (c *Catalogues) ownOf(tenant string, keys credentials) *own {
 	return o
 }
 
+// forget ends what is being asked for lists that nobody needs any more. c.mu is held.
+func (c *Catalogues) forget(tenant string) {
+	if o := c.owns[tenant]; o != nil {
+		o.end()
+		delete(c.owns, tenant)
+	}
+}
+
 func (c *Catalogues) newOwn(tenant string, keys credentials) *own {
 	o := &own{marks: keys.marks(), first: make(chan struct{})}
+	o.alive, o.end = context.WithCancel(c.alive)
 	var theirs []ports.Provider
 	for _, p := range c.cfg.Providers {
 		if keys[p.Name()].Reveal() != "" {
@@ -132,7 +145,7 @@ func (c *Catalogues) newOwn(tenant string, keys credentials) *own {
 }
 
 func (c *Catalogues) ask(o *own, keys credentials) {
-	whole := o.ask(c.alive, keys, 0)
+	whole := o.ask(o.alive, keys, 0)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !whole {

@@ -310,7 +310,7 @@ func TestManyTenantsWithKeys(t *testing.T) {
 func TestTheEndWaitsForNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _, _ := withKeys(t, map[string]string{"t a": "k1"})
-		c.Close()
+		c.Close(t.Context())
 		began := time.Now()
 		require.Equal(t, "b:bee ", ids(t, c, "t"))
 		require.Zero(t, time.Since(began))
