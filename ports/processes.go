@@ -39,8 +39,9 @@ type Processes interface {
 	Deregister(ctx context.Context, id string) error
 
 	// Bury marks expired processes dead, finally, and returns the running runs of all dead processes: each wants a
-	// domain.Rescue.
-	Bury(ctx context.Context) ([]Orphan, error)
+	// domain.Rescue. next is how long it is, by the store's clock, until the next process expires unless it is renewed. It is
+	// 0 when that is not the whole truth: somebody was dead or expired, and may be still, there are orphans, or nobody lives.
+	Bury(ctx context.Context) (orphans []Orphan, next time.Duration, err error)
 
 	// List returns all process rows, oldest first.
 	List(ctx context.Context) ([]Process, error)

@@ -88,10 +88,16 @@ func (p Processes) Deregister(ctx context.Context, id string) error {
 }
 
 // Bury implements ports.Processes.
-func (p Processes) Bury(ctx context.Context) (orphans []ports.Orphan, err error) {
+func (p Processes) Bury(ctx context.Context) (orphans []ports.Orphan, next time.Duration, err error) {
+	dead := false
 	err = p.store.locked(ctx, func(s *Store) error {
+		now := s.now()
 		for _, row := range s.processes {
-			row.Dead = row.Dead || !row.ExpiresAt.After(s.now())
+			if row.Dead = row.Dead || !row.ExpiresAt.After(now); row.Dead {
+				dead = true
+			} else if left := row.ExpiresAt.Sub(now); next == 0 || left < next {
+				next = left
+			}
 		}
 		named := map[string]bool{}
 		for _, run := range s.runningRuns(func(run domain.Run) bool { return s.processes[run.Owner].Dead }) {
@@ -105,7 +111,10 @@ func (p Processes) Bury(ctx context.Context) (orphans []ports.Orphan, err error)
 		}
 		return nil
 	})
-	return orphans, err
+	if dead {
+		next = 0
+	}
+	return orphans, next, err
 }
 
 // List implements ports.Processes.

@@ -245,7 +245,7 @@ func TestClaimsOfABuriedProcessAreFound(t *testing.T) {
 			}
 		})
 		group.Wait()
-		orphans, err := store.Processes().Bury(t.Context())
+		orphans, _, err := store.Processes().Bury(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}

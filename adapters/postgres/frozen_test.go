@@ -33,19 +33,19 @@ func TestBurialDoesNotWaitForAClaim(t *testing.T) {
 	}
 	postgrestest.Exec(t, u, "UPDATE processes SET expires_at = 0 WHERE process_id = 'process-of-orphaned'", "SELECT pg_sleep(2.1)")
 	began := time.Now()
-	orphans, err := other.Processes().Bury(ctx)
+	orphans, _, err := other.Processes().Bury(ctx)
 	if took := time.Since(began); err != nil || len(orphans) != 1 || took > 2*time.Second {
 		t.Fatalf("orphans %v, error %v after %v", orphans, err, took)
 	}
 	buried(ctx, t, other, "frozen")
 }
 
-// buried buries until the process is gone.
+// buried buries until the process is gone, which is to be looked for at once again until then.
 func buried(ctx context.Context, t *testing.T, s *postgres.Store, process string) {
 	t.Helper()
 	for {
-		if _, err := s.Processes().Bury(ctx); err != nil {
-			t.Fatal(err)
+		if _, next, err := s.Processes().Bury(ctx); err != nil || next != 0 {
+			t.Fatalf("the next lease ends in %v, error %v", next, err)
 		}
 		rows, err := s.Processes().List(ctx)
 		if err != nil {

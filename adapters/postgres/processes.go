@@ -113,12 +113,14 @@ func (p processes) Deregister(ctx context.Context, id string) error {
 }
 
 const (
-	// quietText tells that there is nobody to bury and nothing to rescue, as is nearly always so.
+	// quietText tells that there is nobody to bury and nothing to rescue, as is nearly always so, and when the next lease runs
+	// out.
 	quietText = `
 WITH RECURSIVE ` + ownersText + `
 SELECT NOT EXISTS (SELECT 1 FROM processes WHERE dead OR expires_at <= ` + nowMS + `) AND NOT EXISTS (
     SELECT 1 FROM owners AS o
-    WHERE o.owner IS NOT NULL AND NOT EXISTS (SELECT 1 FROM processes AS p WHERE p.process_id = o.owner))`
+    WHERE o.owner IS NOT NULL AND NOT EXISTS (SELECT 1 FROM processes AS p WHERE p.process_id = o.owner)),
+    (SELECT coalesce(min(expires_at) - ` + nowMS + `, 0) FROM processes)`
 
 	// ownersText finds the owners of running runs by leaping through their index.
 	ownersText = `owners AS (
@@ -151,13 +153,16 @@ ORDER BY r.run_id`
 
 // Bury implements ports.Processes. It looks first, and normally leaves it at that. The two statements of one round trip
 // run one after the other, so the second sees what a claim committed before its process was marked dead.
-func (p processes) Bury(ctx context.Context) ([]ports.Orphan, error) {
-	var orphans []ports.Orphan
-	err := p.s.retry(ctx, func(ctx context.Context, conn *pgxpool.Conn) (bool, error) {
-		orphans = nil
-		quiet, forget := false, false
-		if err := conn.QueryRow(ctx, quietText).Scan(&quiet); err != nil || quiet {
+func (p processes) Bury(ctx context.Context) (orphans []ports.Orphan, next time.Duration, err error) {
+	err = p.s.retry(ctx, func(ctx context.Context, conn *pgxpool.Conn) (bool, error) {
+		orphans, next = nil, 0
+		quiet, forget, left := false, false, int64(0)
+		if err := conn.QueryRow(ctx, quietText).Scan(&quiet, &left); err != nil {
 			return false, err
+		}
+		if quiet {
+			next = time.Duration(left) * time.Millisecond
+			return false, nil
 		}
 		batch := &pgx.Batch{}
 		batch.Queue(buryText)
@@ -183,7 +188,7 @@ func (p processes) Bury(ctx context.Context) ([]ports.Orphan, error) {
 		_, err := conn.Exec(ctx, forgetText)
 		return false, err
 	})
-	return orphans, err
+	return orphans, next, err
 }
 
 // List implements ports.Processes.

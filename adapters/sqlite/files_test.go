@@ -125,7 +125,7 @@ func TestPredecessorIsDead(t *testing.T) {
 	if _, err := second.Processes().Renew(t.Context(), "first", time.Hour); !errors.Is(err, ports.ErrProcessDead) {
 		t.Errorf("error %v", err)
 	}
-	orphans, err := second.Processes().Bury(t.Context())
+	orphans, _, err := second.Processes().Bury(t.Context())
 	if err != nil || !slices.Equal(orphans, []ports.Orphan{{Ref: ref, Run: "run"}}) {
 		t.Fatalf("orphans %v, error %v", orphans, err)
 	}

@@ -130,7 +130,7 @@ func play(ctx context.Context, s *sqlite.Store, step domaintest.Step) (r domaint
 		r.Err = s.Processes().Deregister(ctx, c.Process)
 	case domaintest.Bury:
 		var orphans []ports.Orphan
-		orphans, r.Err = s.Processes().Bury(ctx)
+		orphans, _, r.Err = s.Processes().Bury(ctx)
 		for _, o := range orphans {
 			r.Orphans = append(r.Orphans, domaintest.Orphan(o))
 		}

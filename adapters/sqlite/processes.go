@@ -34,7 +34,8 @@ const (
 		" WHERE r.status = 'running' AND (p.process_id IS NULL OR p.dead) ORDER BY r.run_id"
 	forgetText = "DELETE FROM processes WHERE dead AND NOT EXISTS" +
 		" (SELECT 1 FROM runs AS r WHERE r.owner = processes.process_id AND r.status = 'running')"
-	buriableText = "SELECT 1 FROM processes WHERE dead OR expires_at <= ?1 LIMIT 1"
+	// nextText yields how long the lease that runs out next still lasts: nothing when somebody is dead, or nobody lives.
+	nextText = "SELECT coalesce(min(CASE WHEN dead THEN 0 ELSE expires_at - ?1 END), 0) FROM processes"
 )
 
 // Register implements ports.Processes.
@@ -105,16 +106,13 @@ func (p processes) set(ctx context.Context, live bool, text string, args ...any)
 	}, nil)
 }
 
-// Bury implements ports.Processes. It writes only when there is somebody to bury.
-func (p processes) Bury(ctx context.Context) ([]ports.Orphan, error) {
-	var orphans []ports.Orphan
-	err := p.s.writing(ctx, func(t tx) (write bool, err error) {
-		orphans = nil
-		var one int
-		err = each(t, buriableText, []any{p.s.nowMS()}, []any{&one}, func() error {
-			write = true
-			return nil
-		})
+// Bury implements ports.Processes. It writes only when somebody is dead, or nobody lives.
+func (p processes) Bury(ctx context.Context) (orphans []ports.Orphan, next time.Duration, err error) {
+	err = p.s.writing(ctx, func(t tx) (write bool, err error) {
+		orphans, next = nil, 0
+		var left int64
+		err = each(t, nextText, []any{p.s.nowMS()}, []any{&left}, func() error { return nil })
+		write = left <= 0
 		if err == nil && write {
 			_, err = t.exec(buryText, p.s.nowMS())
 		}
@@ -129,9 +127,12 @@ func (p processes) Bury(ctx context.Context) ([]ports.Orphan, error) {
 		if err == nil && write {
 			_, err = t.exec(forgetText)
 		}
+		if err == nil && len(orphans) == 0 {
+			next = time.Duration(max(left, 0)) * time.Millisecond
+		}
 		return write, err
 	}, nil)
-	return orphans, err
+	return orphans, next, err
 }
 
 // List implements ports.Processes.

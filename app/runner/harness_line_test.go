@@ -25,6 +25,7 @@ type line struct {
 	after  func(domain.Command)               // called when it was, before its reply comes
 	read   int                                // events read
 	asked  tally
+	calls  int // of any kind
 
 	claimLost bool // the last run of the next claim that takes any gets lost with its reply
 }
@@ -63,6 +64,13 @@ func (l *line) add(n tally) {
 	l.asked.runs += n.runs
 }
 
+// called is how many calls were made over the line so far.
+func (l *line) called() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.calls
+}
+
 // eventsRead is how many events were read over the line so far.
 func (l *line) eventsRead() int {
 	l.mu.Lock()
@@ -76,9 +84,11 @@ func (l *line) setCut(cut bool) {
 	l.cut = cut
 }
 
+// err counts a call, and returns an error when it does not get through.
 func (l *line) err() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.calls++
 	if l.cut {
 		return fmt.Errorf("cut: %w", ports.ErrUnavailable)
 	}
@@ -145,6 +155,13 @@ func (r lineRuns) Get(ctx context.Context, ref domain.SessionRef, run string) (d
 	return r.Runs.Get(ctx, ref, run)
 }
 
+func (r lineRuns) Forsaken(ctx context.Context, parent domain.SessionRef, limit int) ([]ports.Orphan, error) {
+	if err := r.line.err(); err != nil {
+		return nil, err
+	}
+	return r.Runs.Forsaken(ctx, parent, limit)
+}
+
 type lineProcesses struct {
 	line *line
 	ports.Processes
@@ -164,9 +181,9 @@ func (p lineProcesses) Owned(ctx context.Context, id string) ([]ports.Owned, err
 	return p.Processes.Owned(ctx, id)
 }
 
-func (p lineProcesses) Bury(ctx context.Context) ([]ports.Orphan, error) {
+func (p lineProcesses) Bury(ctx context.Context) ([]ports.Orphan, time.Duration, error) {
 	if err := p.line.err(); err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	return p.Processes.Bury(ctx)
 }

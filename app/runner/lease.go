@@ -225,27 +225,33 @@ func (r *Runner) handBackLost(ctx context.Context, l *lease) {
 	l.looked = time.Now()
 }
 
-// buryLoop rescues the runs of dead processes, periodically.
+// buryLoop rescues the runs of dead processes. It looks again when the next lease runs out, but within a heartbeat, so
+// that nobody who registers meanwhile can expire unseen, and not at once: others look too, and a look may come to nothing.
 func (r *Runner) buryLoop() {
-	tick := time.NewTicker(r.cfg.BuryEvery)
-	defer tick.Stop()
+	next := time.NewTimer(r.cfg.BuryEvery)
+	defer next.Stop()
 	for {
 		select {
 		case <-r.stop:
 			return
-		case <-tick.C:
-			r.bury()
+		case <-next.C:
+			expires := r.bury()
+			next.Reset(max(min(expires+buryAfter, r.cfg.Heartbeat), r.cfg.BuryEvery))
 		}
 	}
 }
 
-func (r *Runner) bury() {
+// buryAfter is how long after the end of a lease a process looks for it: clocks do not run alike.
+const buryAfter = 20 * time.Millisecond
+
+// bury returns when the next lease runs out; 0 is unknown.
+func (r *Runner) bury() (next time.Duration) {
 	ctx, cancel := context.WithTimeout(context.Background(), r.cfg.LeaseTTL)
 	defer cancel()
-	orphans, err := r.Processes.Bury(ctx)
+	orphans, next, err := r.Processes.Bury(ctx)
 	if err != nil {
 		r.Log.Warn("could not look for dead processes", zap.Error(err))
-		return
+		return 0
 	}
 	if len(orphans) > 0 { // nothing wakes anybody when those that wait are due
 		time.AfterFunc(domain.MaxRescueWait, r.lookForWork)
@@ -259,4 +265,5 @@ func (r *Runner) bury() {
 			r.Log.Info("rescued a run", zap.String("run", o.Run))
 		}
 	}
+	return next
 }

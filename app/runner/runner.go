@@ -20,7 +20,7 @@ type Config struct {
 	LeaseTTL     time.Duration // how long the process lives without a beat; 15 s
 	Heartbeat    time.Duration // between beats; a third of LeaseTTL
 	Poll         time.Duration // between looks for due runs when nothing wakes; 5 s
-	BuryEvery    time.Duration // between looks for dead processes; 1 s
+	BuryEvery    time.Duration // at least, between looks for dead processes; 1 s
 	CascadeEvery time.Duration // between looks for children of cancelled runs; 2 × LeaseTTL
 	Budget       int           // attempts per run; domain.DefaultBudget
 	MaxTurns     int           // provider calls per attempt; 50

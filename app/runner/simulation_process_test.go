@@ -358,10 +358,16 @@ func (l linkProcesses) Deregister(ctx context.Context, id string) error {
 	return err
 }
 
-func (l linkProcesses) Bury(ctx context.Context) ([]ports.Orphan, error) {
-	return through(ctx, l.link, "bury", func() ([]ports.Orphan, error) {
-		return l.s.store.Processes().Bury(context.Background())
+func (l linkProcesses) Bury(ctx context.Context) ([]ports.Orphan, time.Duration, error) {
+	type reply struct {
+		orphans []ports.Orphan
+		next    time.Duration
+	}
+	v, err := through(ctx, l.link, "bury", func() (v reply, err error) {
+		v.orphans, v.next, err = l.s.store.Processes().Bury(context.Background())
+		return v, err
 	})
+	return v.orphans, v.next, err
 }
 
 func (l linkProcesses) List(ctx context.Context) ([]ports.Process, error) {

@@ -182,7 +182,7 @@ func rescue(e *env) {
 	require.Equal(e, 2, v.claim.Attempts)
 	require.NoError(e, e.Processes.Deregister(e.ctx, v.token.Process))
 	e.proc = ""
-	_, err := e.Processes.Bury(e.ctx)
+	_, _, err := e.Processes.Bury(e.ctx)
 	require.NoError(e, err)
 	e.do(w.ref, domain.Rescue{Run: w.run, Jitter: 0.99})
 	require.Empty(e, e.claims(e.process(), 10), "the second time after a back-off")

@@ -21,6 +21,7 @@ func TestProcesses(t *testing.T, open Open) {
 		{"owned", owned},
 		{"an expired row stays so", expiredStaysSo},
 		{"bury", bury},
+		{"bury tells of the next expiry", nextExpiry},
 		{"deregister", deregister},
 		{"dead rows go", deadRowsGo},
 	}.run(t, open)
@@ -57,7 +58,7 @@ func register(e *env) {
 
 	w := e.started()
 	require.NoError(e, e.Processes.Deregister(e.ctx, w.token.Process))
-	_, err = e.Processes.Bury(e.ctx)
+	_, _, err = e.Processes.Bury(e.ctx)
 	require.NoError(e, err)
 	require.True(e, e.rows()[w.token.Process].Dead)
 	require.Error(e, e.Processes.Register(e.ctx, w.token.Process, "again", long), "not even after death")
@@ -86,7 +87,7 @@ func renew(e *env) {
 	require.NoError(e, err)
 	require.Empty(e, owned)
 	e.wait(6 * e.Short)
-	orphans, err := e.Processes.Bury(e.ctx)
+	orphans, _, err := e.Processes.Bury(e.ctx)
 	require.NoError(e, err)
 	require.Empty(e, orphans)
 	_, err = e.Processes.Renew(e.ctx, id, long)
@@ -193,7 +194,7 @@ func bury(e *env) {
 	require.Len(e, claimed, 1)
 	want := []ports.Orphan{{Ref: lost, Run: claimed[0].Run.ID}}
 	for range 2 {
-		orphans, err := e.Processes.Bury(e.ctx)
+		orphans, _, err := e.Processes.Bury(e.ctx)
 		require.NoError(e, err)
 		require.Equal(e, want, orphans)
 	}
@@ -204,11 +205,50 @@ func bury(e *env) {
 	e.unchanged(kept, domain.Rescue{Run: w.run})
 	e.do(lost, domain.Rescue{Run: claimed[0].Run.ID})
 	old.fenced()
-	orphans, err := e.Processes.Bury(e.ctx)
+	orphans, _, err := e.Processes.Bury(e.ctx)
 	require.NoError(e, err)
 	require.Empty(e, orphans)
 	require.NotContains(e, e.rows(), dead)
 	require.Equal(e, live, e.active(kept).Owner)
+}
+
+// nextExpiry: whoever buries need not look again before somebody can have expired, unless there is more to do at once.
+func nextExpiry(e *env) {
+	next := func() time.Duration {
+		_, left, err := e.Processes.Bury(e.ctx)
+		require.NoError(e, err)
+		return left
+	}
+	within := func(most, left time.Duration) {
+		e.Helper()
+		require.LessOrEqual(e, left, most)
+		require.Greater(e, left, most-30*time.Second)
+	}
+	require.Zero(e, next(), "nobody lives")
+	lasts, ends := e.process(), e.id("p")
+	require.NoError(e, e.Processes.Register(e.ctx, ends, "a", time.Minute))
+	within(time.Minute, next())
+	_, err := e.Processes.Renew(e.ctx, ends, 2*time.Minute)
+	require.NoError(e, err)
+	within(2*time.Minute, next())
+	require.NoError(e, e.Processes.SetDraining(e.ctx, ends))
+	within(2*time.Minute, next())
+	require.NoError(e, e.Processes.Deregister(e.ctx, ends))
+	require.Zero(e, next(), "somebody was dead")
+	within(long, next())
+	e.expired(func(string) {})
+	require.Zero(e, next(), "somebody had expired")
+	within(long, next())
+	busy := e.started()
+	require.NoError(e, e.Processes.Deregister(e.ctx, busy.token.Process))
+	for range 2 {
+		require.Zero(e, next(), "somebody has to be rescued")
+	}
+	e.rescueAll()
+	require.Zero(e, next(), "the dead one is forgotten now")
+	within(long, next())
+	require.NoError(e, e.Processes.Deregister(e.ctx, lasts))
+	require.Zero(e, next())
 }
 
 func deregister(e *env) {
@@ -217,7 +257,7 @@ func deregister(e *env) {
 	require.NoError(e, e.Processes.Deregister(e.ctx, w.token.Process), "twice is as good as once")
 	_, err := e.Processes.Renew(e.ctx, w.token.Process, long)
 	require.ErrorIs(e, err, ports.ErrProcessDead)
-	orphans, err := e.Processes.Bury(e.ctx)
+	orphans, _, err := e.Processes.Bury(e.ctx)
 	require.NoError(e, err)
 	require.Equal(e, []ports.Orphan{{Ref: w.ref, Run: w.run}}, orphans)
 	e.do(w.ref, domain.Rescue{Run: w.run})
@@ -232,12 +272,12 @@ func deadRowsGo(e *env) {
 	for _, id := range []string{idle, busy.token.Process} {
 		require.NoError(e, e.Processes.Deregister(e.ctx, id))
 	}
-	_, err := e.Processes.Bury(e.ctx)
+	_, _, err := e.Processes.Bury(e.ctx)
 	require.NoError(e, err)
 	require.NotContains(e, e.rows(), idle)
 	require.Contains(e, e.rows(), busy.token.Process, "a run names it")
 	e.rescueAll()
-	_, err = e.Processes.Bury(e.ctx)
+	_, _, err = e.Processes.Bury(e.ctx)
 	require.NoError(e, err)
 	require.Empty(e, e.rows())
 }

@@ -214,7 +214,7 @@ func claimByTheDead(e *env) {
 	dead := e.process()
 	require.NoError(e, e.Processes.Deregister(e.ctx, dead))
 	refused(dead)
-	_, err := e.Processes.Bury(e.ctx)
+	_, _, err := e.Processes.Bury(e.ctx)
 	require.NoError(e, err)
 	refused(dead)
 

@@ -128,7 +128,7 @@ func (w *worker) die() {
 // rescueAll is what every process does each second.
 func (e *env) rescueAll() {
 	e.Helper()
-	orphans, err := e.Processes.Bury(e.ctx)
+	orphans, _, err := e.Processes.Bury(e.ctx)
 	require.NoError(e, err)
 	for _, o := range orphans {
 		e.do(o.Ref, domain.Rescue{Run: o.Run})
