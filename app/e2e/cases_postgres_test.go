@@ -66,7 +66,7 @@ func TestK38HeldCommit(t *testing.T) {
 		BEGIN
 			IF NEW.kind <> 'user.message' THEN RETURN NEW; END IF;
 			IF NEW.payload LIKE '%held back%' THEN PERFORM pg_sleep(0.7); END IF;
-			IF NEW.payload LIKE '%rolled back%' AND random() < 0.7 THEN RAISE EXCEPTION 'once more' USING ERRCODE = '40001'; END IF;
+			IF NEW.payload LIKE '%rolled back%' AND random() < 0.3 THEN RAISE EXCEPTION 'once more' USING ERRCODE = '40001'; END IF;
 			RETURN NEW;
 		END $$`, "CREATE TRIGGER hold AFTER INSERT ON events FOR EACH ROW EXECUTE FUNCTION hold()")
 	frames := p.stream(t.Context(), "s1", "after=3")
