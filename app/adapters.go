@@ -24,6 +24,7 @@ import (
 	"github.com/keel-agent/keel/app/runner"
 	"github.com/keel-agent/keel/app/secrets"
 	"github.com/keel-agent/keel/app/service"
+	"github.com/keel-agent/keel/domain"
 	"github.com/keel-agent/keel/ports"
 )
 
@@ -197,11 +198,17 @@ func newWorkspace(c Config, lc fx.Lifecycle, log *zap.Logger) (ports.Tools, erro
 
 var runnerModule = fx.Module("runner", fx.Provide(newRunner, newCompactor))
 
-func newCompactor(c Config, p *runner.Providers) ports.Compactor {
-	return compaction.New(compaction.Config{
-		At: c.CompactAt, Keep: c.CompactKeep, Model: c.CompactModel,
-		Windows: new(compaction.Listed).Window, Resolve: p.Resolve,
-	})
+func newCompactor(c Config) ports.Compactor {
+	return compaction.New(compaction.Config{At: c.CompactAt, Keep: c.CompactKeep})
+}
+
+// turnModels are the catalogues as turns see them, who go by what providers list of their models: those of a process that
+// has only just started wait for the lists.
+type turnModels struct{ *models.Catalogues }
+
+func (m turnModels) Resolve(ctx context.Context, tenant, model string) (domain.Model, domain.ModelDefaults, error) {
+	m.Listed(ctx)
+	return m.Catalogues.Resolve(ctx, tenant, model)
 }
 
 type runnerDeps struct {
@@ -243,11 +250,11 @@ func newRunner(d runnerDeps) (*runner.Runner, error) {
 	}
 	r := runner.New(runner.Deps{
 		Ledger: d.Ledger, Runs: d.Runs, Processes: d.Processes, Wakeups: d.Wakeups, Partials: d.Partials,
-		Providers: d.Providers, Models: d.Models, Credentials: credentials, Tools: d.Tools,
+		Providers: d.Providers, Models: turnModels{d.Models}, Credentials: credentials, Tools: d.Tools,
 		Compactor: d.Compactor, Clock: d.Clock, IDs: d.IDs, Log: d.Log.Named("runner"),
 	}, runner.Config{
 		Address: d.Config.Listen, Workers: d.Config.Workers, LeaseTTL: d.Config.LeaseTTL, Heartbeat: d.Config.Heartbeat,
-		Budget: d.Config.Budget, MaxTurns: d.Config.MaxTurns, MaxBytes: d.Config.MaxPayload,
+		Budget: d.Config.Budget, MaxTurns: d.Config.MaxTurns, MaxBytes: d.Config.MaxPayload, SummaryModel: d.Config.CompactModel,
 	})
 	d.Notifiers.add(r)
 	return r, nil

@@ -75,6 +75,13 @@ type ids struct{}
 func (ids) New() string     { return newID() }
 func (ids) Jitter() float64 { return rand.Float64() }
 
+// stubModels has one model, whose window is as large as any backend's.
+type stubModels struct{ p ports.Provider }
+
+func (m stubModels) Resolve(context.Context, string, string) (domain.Model, domain.ModelDefaults, error) {
+	return domain.Model{Provider: m.p.Name(), ContextWindow: 200_000}, domain.ModelDefaults{}, nil
+}
+
 // startRunner starts a runner on the rig's store. stop ends it.
 func (r *rig) startRunner(ctx context.Context, p ports.Provider, cfg runner.Config) (stop func(), err error) {
 	providers, err := runner.NewProviders(p)
@@ -83,11 +90,8 @@ func (r *rig) startRunner(ctx context.Context, p ports.Provider, cfg runner.Conf
 	}
 	run := runner.New(runner.Deps{
 		Ledger: r.ledger, Runs: r.runs, Processes: r.processes, Wakeups: r.wakeups, Partials: new(bus.Partials),
-		Providers: providers, Tools: []ports.Tools{stubTools{}},
-		Compactor: compaction.New(compaction.Config{
-			At: 0.8, Windows: func(context.Context, ports.Provider, string) int { return 200_000 },
-		}),
-		Clock: clock{}, IDs: ids{}, Log: zap.NewNop(),
+		Providers: providers, Models: stubModels{p}, Tools: []ports.Tools{stubTools{}},
+		Compactor: compaction.New(compaction.Config{At: 0.8}), Clock: clock{}, IDs: ids{}, Log: zap.NewNop(),
 	}, cfg)
 	if r.told != nil {
 		r.told.to.Store(run)

@@ -131,8 +131,9 @@ func (c *Catalogue) With(d ModelDocument, source ModelSource) *Catalogue {
 		r := modelReader{reader: &reader{o: e.says}, lax: true}
 		r.model(&m)
 		if m.ID = e.id; !ok { // what is known of the model under another id holds here as well
-			if below, found := c.named[[2]string{m.Provider, m.Name}]; found {
-				m = c.models[below]
+			if below, found := c.below(m); found {
+				below.Name = m.Name
+				m = below
 				r.model(&m)
 			}
 		}
@@ -143,6 +144,16 @@ func (c *Catalogue) With(d ModelDocument, source ModelSource) *Catalogue {
 	next.Defaults.Thinking = cmp.Or(d.Defaults.Thinking, next.Defaults.Thinking)
 	next.Defaults.Temperature = cmp.Or(d.Defaults.Temperature, next.Defaults.Temperature)
 	return next.indexed()
+}
+
+// below returns what c knows of the model that m stands for, which may be the provider's default.
+func (c *Catalogue) below(m Model) (Model, bool) {
+	id := c.named[[2]string{m.Provider, m.Name}]
+	if m.Name == "" {
+		id = c.standards[m.Provider]
+	}
+	below, ok := c.models[id]
+	return below, ok
 }
 
 // indexed completes c. Of several entries for one model the one of the highest source goes first that is not disabled,

@@ -77,6 +77,10 @@ func TestResolve(t *testing.T) {
 	listed, err := layered.Resolve("openai/gpt-5-mini")
 	require.NoError(t, err)
 	require.Equal(t, []int{1000, 77}, []int{listed.ContextWindow, listed.MaxOutput}, "an entry keeps what it does not say")
+	standard, err := catalogue(t, `{"models":[{"id":"openai","maxOutput":9}]}`).Resolve("openai")
+	require.NoError(t, err)
+	require.Equal(t, []int{1000, 9}, []int{standard.ContextWindow, standard.MaxOutput}, "so does one of a provider's default")
+	require.Equal(t, []string{"openai", ""}, []string{standard.ID, standard.Name}, "which the provider goes on choosing")
 	require.Equal(t, "low", tenant.Defaults.Thinking, "a default that the tenant leaves open")
 }
 

@@ -8,8 +8,8 @@ import (
 
 // Compactor decides where older context gives way to a summary, and has one written. It writes nothing itself.
 type Compactor interface {
-	// Load estimates what a request weighs: body, whose messages t estimates as messages.
-	Load(ctx context.Context, p Provider, body ModelRequest, t *domain.Transcript, messages int) Load
+	// Load estimates what a request to m weighs: body, whose messages t estimates as messages.
+	Load(m domain.Model, body ModelRequest, t *domain.Transcript, messages int) Load
 
 	// Due returns the first event to keep when a request that weighs l is better preceded by a compaction, else 0.
 	Due(t *domain.Transcript, l Load) domain.Seq
@@ -17,10 +17,9 @@ type Compactor interface {
 	// Cut returns the first event to keep when there must be a compaction, 0 when nothing can be compacted.
 	Cut(t *domain.Transcript, l Load) domain.Seq
 
-	// Summarise has a model write what takes the place of all that stands in t before the event kept: the model that p
-	// knows as model, unless another is configured for it. What was used is told beside an error too. The errors are
-	// those of Provider.Generate.
-	Summarise(ctx context.Context, ask Ask, p Provider, model string, t *domain.Transcript, kept domain.Seq) (domain.Compacted, error)
+	// Summarise has m, which is one of p's, write what takes the place of all that stands in t before the event kept. What
+	// was used is told beside an error too. The errors are those of Provider.Generate.
+	Summarise(ctx context.Context, ask Ask, p Provider, m domain.Model, t *domain.Transcript, kept domain.Seq) (domain.Compacted, error)
 }
 
 // Ask has a provider generate an answer for a session, with the credential of the session's tenant.
@@ -30,5 +29,5 @@ type Ask func(ctx context.Context, p Provider, req ModelRequest) (Reply, error)
 type Load struct {
 	Messages int // of its messages alone, as Transcript.Tokens estimates them
 	Tokens   int // of all of it, set right by what the backend counted before
-	Window   int // of the model, 0 when unknown or certainly large enough
+	Window   int // of the model, 0 when unknown
 }

@@ -3,26 +3,17 @@
 package compaction
 
 import (
-	"context"
-
 	"github.com/keel-agent/keel/domain"
 	"github.com/keel-agent/keel/ports"
 )
 
 // Config tunes a Service.
 type Config struct {
-	At    float64 // share of the window above which a request is preceded by a compaction; 0: never unless it must be
-	Keep  float64 // share of the window that a compaction keeps; 0 means 0.2
-	Model string  // that writes summaries, named as sessions name theirs; "" is the model of the request
-
-	Windows Windows                                     // nil: no window is known
-	Resolve func(model string) (ports.Provider, string) // finds the provider of Model
+	At   float64 // share of the window above which a request is preceded by a compaction; 0: never unless it must be
+	Keep float64 // share of the window that a compaction keeps; 0 means 0.2
 }
 
 const defaultKeep = 0.2
-
-// Windows tells how many tokens fit into a request to a model; 0 when that is unknown.
-type Windows func(ctx context.Context, p ports.Provider, model string) int
 
 // Service is a ports.Compactor.
 type Service struct{ cfg Config }
@@ -34,16 +25,10 @@ func New(cfg Config) *Service {
 	if cfg.Keep <= 0 {
 		cfg.Keep = defaultKeep
 	}
-	if cfg.Windows == nil {
-		cfg.Windows = func(context.Context, ports.Provider, string) int { return 0 }
-	}
 	return &Service{cfg}
 }
 
 const (
-	// smallestWindow is less than the window of any model: for a request below it none has to be looked up.
-	smallestWindow = 2_000
-
 	// Counts beyond these multiples of an estimate are no measure: backends that leave out what was cached, or count
 	// something else.
 	leastScale, mostScale = 0.5, 4
@@ -54,18 +39,15 @@ const (
 )
 
 // Load estimates what a request weighs; see ports.Compactor.
-func (s *Service) Load(ctx context.Context, p ports.Provider, body ports.ModelRequest, t *domain.Transcript, messages int) ports.Load {
+func (s *Service) Load(m domain.Model, body ports.ModelRequest, t *domain.Transcript, messages int) ports.Load {
 	around := domain.TextTokens(body.System)
 	for _, tool := range body.Tools {
 		around += domain.TextTokens(tool.Name) + domain.TextTokens(tool.Description) + domain.TextTokens(tool.Schema)
 	}
-	l := ports.Load{Messages: messages, Tokens: messages + around}
-	if m := t.Measured(); m.Counted > 0 {
-		scale := float64(m.Counted) / float64(max(m.Estimated+around, 1))
+	l := ports.Load{Messages: messages, Tokens: messages + around, Window: m.ContextWindow}
+	if last := t.Measured(); last.Counted > 0 {
+		scale := float64(last.Counted) / float64(max(last.Estimated+around, 1))
 		l.Tokens = int(float64(l.Tokens) * min(max(scale, leastScale), mostScale))
-	}
-	if l.Tokens >= smallestWindow {
-		l.Window = s.cfg.Windows(ctx, p, body.Model)
 	}
 	return l
 }

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -19,24 +17,20 @@ import (
 
 // backend answers with what its functions say and keeps what it was asked.
 type backend struct {
+	ports.Provider
 	name     string
-	models   func() ([]ports.Model, error)
 	answer   func(n int) (ports.Reply, error)
 	requests []ports.ModelRequest
-	listed   int
 }
 
 func (b *backend) Name() string { return b.name }
-
-func (b *backend) Models(context.Context, ports.Confidential) ([]ports.Model, error) {
-	b.listed++
-	return b.models()
-}
 
 func (b *backend) Generate(_ context.Context, req ports.ModelRequest, _ func(ports.Delta)) (ports.Reply, error) {
 	b.requests = append(b.requests, req)
 	return b.answer(len(b.requests))
 }
+
+var model = domain.Model{Name: "m"}
 
 func says(text string, stop domain.StopReason) (ports.Reply, error) {
 	return ports.Reply{Content: []domain.Block{{Type: domain.ThinkingBlock, Thinking: "hm"}, {Type: domain.TextBlock, Text: text}},
@@ -79,7 +73,7 @@ func talk(t *testing.T) *domain.Transcript {
 // A request for a summary holds the earlier one and what was said since, as one text, and nothing of failures.
 func TestSummarise(t *testing.T) {
 	b := &backend{name: "b", answer: func(int) (ports.Reply, error) { return says(" S \n", domain.StopEndTurn) }}
-	c, err := compaction.New(compaction.Config{}).Summarise(t.Context(), plainly, b, "m", talk(t), 10)
+	c, err := compaction.New(compaction.Config{}).Summarise(t.Context(), plainly, b, model, talk(t), 10)
 	require.NoError(t, err)
 	require.Equal(t, domain.Compacted{Summary: "S", FirstKept: 10, Provider: "b", Model: "m-2026", Usage: &domain.Usage{Input: 10, Output: 1}}, c)
 	require.Len(t, b.requests, 1)
@@ -105,7 +99,7 @@ func TestWhatIsNoSummary(t *testing.T) {
 		"no reason": {"S", "", ports.Retryable}, "refused": {"I will not", domain.StopRefusal, ports.Fatal},
 	} {
 		b := &backend{name: "b", answer: func(int) (ports.Reply, error) { return says(c.text, c.stop) }}
-		got, err := compaction.New(compaction.Config{}).Summarise(t.Context(), plainly, b, "m", talk(t), 10)
+		got, err := compaction.New(compaction.Config{}).Summarise(t.Context(), plainly, b, model, talk(t), 10)
 		require.EqualValues(t, 10, got.Usage.Input, "it was paid for")
 		if c.class == "" {
 			require.NoError(t, err, name)
@@ -133,7 +127,7 @@ func TestSummaryOfTooMuch(t *testing.T) {
 		}
 		return says("S", domain.StopEndTurn)
 	}}
-	c, err := compaction.New(compaction.Config{}).Summarise(t.Context(), plainly, b, "m", tr, 5)
+	c, err := compaction.New(compaction.Config{}).Summarise(t.Context(), plainly, b, model, tr, 5)
 	require.NoError(t, err)
 	require.EqualValues(t, 15, c.Usage.Input)
 	said := b.requests[1].Messages[0].Content[0].Text
@@ -141,32 +135,16 @@ func TestSummaryOfTooMuch(t *testing.T) {
 	require.Contains(t, said, "(the older part of the conversation is left out)\n\n[User]\nNEW")
 
 	b.answer, b.requests = func(int) (ports.Reply, error) { return too() }, nil
-	_, err = compaction.New(compaction.Config{}).Summarise(t.Context(), plainly, b, "m", tr, 5)
+	_, err = compaction.New(compaction.Config{}).Summarise(t.Context(), plainly, b, model, tr, 5)
 	fault, ok := errors.AsType[*ports.ProviderError](err)
 	require.True(t, ok)
 	require.Equal(t, ports.Overflow, fault.Class)
 	require.Len(t, b.requests, 3)
 
 	b.answer, b.requests = func(int) (ports.Reply, error) { return says("S", domain.StopEndTurn) }, nil
-	windows := func(context.Context, ports.Provider, string) int { return 4000 }
-	_, err = compaction.New(compaction.Config{Windows: windows}).Summarise(t.Context(), plainly, b, "m", tr, 5)
+	_, err = compaction.New(compaction.Config{}).Summarise(t.Context(), plainly, b, domain.Model{Name: "m", ContextWindow: 4000}, tr, 5)
 	require.NoError(t, err)
 	require.NotContains(t, b.requests[0].Messages[0].Content[0].Text, "OLD")
-}
-
-// Another model may write the summaries.
-func TestSummariesByAnotherModel(t *testing.T) {
-	b := &backend{name: "b"}
-	small := &backend{name: "small", answer: func(int) (ports.Reply, error) { return says("S", domain.StopEndTurn) }}
-	s := compaction.New(compaction.Config{Model: "small/m1", Resolve: func(model string) (ports.Provider, string) {
-		require.Equal(t, "small/m1", model)
-		return small, "m1"
-	}})
-	c, err := s.Summarise(t.Context(), plainly, b, "m", talk(t), 10)
-	require.NoError(t, err)
-	require.Equal(t, "small", c.Provider)
-	require.Equal(t, "m1", small.requests[0].Model)
-	require.Empty(t, b.requests)
 }
 
 // Due compacts above the share alone, when the window is known, and for enough.
@@ -183,57 +161,26 @@ func TestDue(t *testing.T) {
 		{0.8, 27_000, 5, "above"}, {0.8, 28_000, 0, "below"}, {0, 27_000, 0, "never"},
 		{0.8, 0, 0, "an unknown window"},
 	} {
-		s := compaction.New(compaction.Config{At: c.at, Windows: func(context.Context, ports.Provider, string) int { return c.window }})
-		l := s.Load(t.Context(), &backend{}, ports.ModelRequest{}, tr, tr.Tokens(tr.Present(5, nil)))
+		s := compaction.New(compaction.Config{At: c.at})
+		l := s.Load(domain.Model{ContextWindow: c.window}, ports.ModelRequest{}, tr, tr.Tokens(tr.Present(5, nil)))
 		require.Equal(t, c.window, l.Window)
 		require.InDelta(t, 22_060, l.Tokens, 50)
 		require.Equal(t, c.want, s.Due(tr, l), c.describe)
 	}
-	s := compaction.New(compaction.Config{At: 0.1, Windows: func(context.Context, ports.Provider, string) int { return 60_000 }})
-	l := s.Load(t.Context(), &backend{}, ports.ModelRequest{}, tr, tr.Tokens(tr.Present(5, nil)))
+	s := compaction.New(compaction.Config{At: 0.1})
+	l := s.Load(domain.Model{ContextWindow: 60_000}, ports.ModelRequest{}, tr, tr.Tokens(tr.Present(5, nil)))
 	require.Zero(t, s.Due(tr, l), "2,000 of 60,000 tokens are not worth it")
 	require.EqualValues(t, 5, s.Cut(tr, l), "unless it must be")
 }
 
-// The instructions and tools around the messages count, and no window is asked for when any is large enough.
+// The instructions and tools around the messages count.
 func TestLoad(t *testing.T) {
-	asked := 0
-	s := compaction.New(compaction.Config{Windows: func(context.Context, ports.Provider, string) int { asked++; return 7 }})
+	s, m := compaction.New(compaction.Config{}), domain.Model{ContextWindow: 7}
 	tr := domain.NewTranscript()
-	small := s.Load(t.Context(), &backend{}, ports.ModelRequest{System: strings.Repeat("abcd", 10)}, tr, 5)
-	require.Equal(t, ports.Load{Messages: 5, Tokens: 15}, small)
-	require.Zero(t, asked)
-	large := s.Load(t.Context(), &backend{}, ports.ModelRequest{Tools: []ports.ToolSpec{{Name: "sh", Description: "abcd", Schema: strings.Repeat("abcd", 2000)}}}, tr, 5)
+	small := s.Load(m, ports.ModelRequest{System: strings.Repeat("abcd", 10)}, tr, 5)
+	require.Equal(t, ports.Load{Messages: 5, Tokens: 15, Window: 7}, small)
+	large := s.Load(m, ports.ModelRequest{Tools: []ports.ToolSpec{{Name: "sh", Description: "abcd", Schema: strings.Repeat("abcd", 2000)}}}, tr, 5)
 	require.Equal(t, ports.Load{Messages: 5, Tokens: 2007, Window: 7}, large)
-}
-
-// A provider's list is asked for once an hour, once a minute when it cannot be had, and never by two at a time.
-func TestListedWindows(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		listed := []ports.Model{{ID: "first", ContextWindow: 1000}, {ID: "second", ContextWindow: 2000}}
-		var fails error
-		b := &backend{name: "b", models: func() ([]ports.Model, error) {
-			time.Sleep(time.Second)
-			return listed, fails
-		}}
-		var l compaction.Listed
-		at := func(model string) int { return l.Window(t.Context(), b, model) }
-		started := make(chan int)
-		go func() { started <- at("second") }()
-		synctest.Wait()
-		require.Zero(t, at("second"), "it is on its way")
-		require.Equal(t, 2000, <-started)
-		require.Equal(t, []int{1000, 1000, 2000, 0}, []int{at(""), at("first"), at("second"), at("third")})
-		require.Equal(t, 1, b.listed)
-		time.Sleep(time.Hour)
-		fails, listed = errors.New("down"), nil
-		require.Equal(t, 2000, at("second"), "what was known stands")
-		require.Equal(t, 2000, at("second"))
-		require.Equal(t, 2, b.listed)
-		time.Sleep(time.Minute)
-		at("second")
-		require.Equal(t, 3, b.listed)
-	})
 }
 
 func plainly(ctx context.Context, p ports.Provider, req ports.ModelRequest) (ports.Reply, error) {

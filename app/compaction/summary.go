@@ -27,6 +27,9 @@ instruction that stands in it. At most about 700 words.`
 // maxSummary bounds a summary in bytes.
 const maxSummary = 64 << 10
 
+// smallestWindow is less than the window of any model that could write a summary: a smaller one is not believed.
+const smallestWindow = 2_000
+
 // mostOfWindow is how much of a window, in per cent, the conversation may take that is to be summarised: the instructions
 // and the summary need room as well.
 const mostOfWindow = 85
@@ -37,20 +40,17 @@ const shortenings = 3
 // Summarise has a model write the summary; see ports.Compactor. A conversation that is too long even for that loses its
 // older part; the earlier summary stays.
 func (s *Service) Summarise(
-	ctx context.Context, ask ports.Ask, p ports.Provider, model string, t *domain.Transcript, kept domain.Seq,
+	ctx context.Context, ask ports.Ask, p ports.Provider, m domain.Model, t *domain.Transcript, kept domain.Seq,
 ) (domain.Compacted, error) {
-	if s.cfg.Model != "" {
-		p, model = s.cfg.Resolve(s.cfg.Model)
-	}
 	earlier, said := conversation(t.Before(kept))
-	if window := s.cfg.Windows(ctx, p, model); window >= smallestWindow {
-		for domain.TextTokens(earlier)+domain.TextTokens(said) > window*mostOfWindow/100 && len(said) > 2*len(leftOut) {
+	if m.ContextWindow >= smallestWindow {
+		for domain.TextTokens(earlier)+domain.TextTokens(said) > m.ContextWindow*mostOfWindow/100 && len(said) > 2*len(leftOut) {
 			said = newer(said, len(said)*3/4)
 		}
 	}
-	c := domain.Compacted{FirstKept: kept, Provider: p.Name(), Model: model}
+	c := domain.Compacted{FirstKept: kept, Provider: p.Name(), Model: m.Name}
 	for range shortenings {
-		reply, err := ask(ctx, p, request(model, earlier, said))
+		reply, err := ask(ctx, p, request(m.Name, earlier, said))
 		c.Usage = c.Usage.Add(reply.Usage)
 		if reply.Model != "" {
 			c.Model = reply.Model

@@ -4,8 +4,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -115,6 +120,58 @@ func TestCompactions(t *testing.T) {
 			require.Contains(t, messages, `"role":"summary","content":[{"type":"text","text":"S3"}]`)
 		})
 	}
+}
+
+// withheld passes requests on to a backend, but says what models there are only when it is asked for an answer, or has not been
+// for half a second.
+func withheld(t *testing.T, backend string) (address string) {
+	t.Helper()
+	answering := make(chan struct{})
+	asked := sync.OnceFunc(func() { close(answering) })
+	to, err := url.Parse(backend)
+	require.NoError(t, err)
+	proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
+		r.Out.URL.Scheme, r.Out.URL.Host = to.Scheme, to.Host
+	}}
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet {
+			asked()
+		}
+		select {
+		case <-answering:
+		case <-time.After(500 * time.Millisecond):
+		}
+		proxy.ServeHTTP(w, r)
+	}))
+	t.Cleanup(s.Close)
+	return s.URL + to.Path
+}
+
+// A process that has only just started knows the windows that its backends list: of the conversation, and of the model that
+// writes the summaries.
+func TestCompactionsOfANewProcess(t *testing.T) {
+	t.Parallel()
+	store := newStore(t, "sqlite")
+	b := openaitest.Start(t)
+	b.SetModels(`{"data":[{"id":"test-model","context_length":6000},{"id":"small","context_length":2400}]}`)
+	p := serve(t, store, []string{"OPENAI_BASE_URL=" + b.URL(), "OPENAI_MODEL=test-model"}, "--provider", "openai")
+	p.create(`{"id":"s1"}`)
+	for i := range 5 {
+		b.Push(uncounted(long(fmt.Sprint("A", i))))
+		p.input("s1", fmt.Sprintf(`{"text":"turn %d"}`, i))
+		p.finished("s1", i+1)
+	}
+	p.stop()
+	env := []string{"OPENAI_BASE_URL=" + withheld(t, b.URL()), "OPENAI_MODEL=test-model"}
+	p = serve(t, store, env, "--provider", "openai", "--compact-model", "small")
+	b.Push(uncounted("S"), uncounted("ok"))
+	p.input("s1", `{"text":"more"}`)
+	p.finished("s1", 6)
+	texts, _ := summarised(t, p.events("s1"))
+	require.Equal(t, []string{"S"}, texts)
+	summary := b.Requests()[len(b.Requests())-2]
+	require.Contains(t, string(summary.Body), `"model":"small"`)
+	require.Contains(t, string(summary.Body), "the older part of the conversation is left out")
 }
 
 // K33, 2 and 3: each way in which backends say that a context is too long is answered by one compaction; a

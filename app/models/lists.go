@@ -31,22 +31,28 @@ type lists struct {
 	known  map[string][]domain.Model
 	silent map[string]bool
 	long   map[string]bool // the provider lists more than ports.MaxModels
+
+	first  chan struct{} // closed when all were asked for the first time, or could not be
+	listed sync.Once     // closes first
 }
 
 func (l *lists) init(providers []ports.Provider, log *zap.Logger, changed func(map[string][]domain.Model)) {
 	l.providers, l.log, l.changed = providers, log, changed
 	l.known, l.silent, l.long = map[string][]domain.Model{}, map[string]bool{}, map[string]bool{}
-	l.asking = make(chan struct{}, 1)
+	l.first, l.asking = make(chan struct{}), make(chan struct{}, 1)
 	l.asking <- struct{}{}
 }
 
 // run asks now and then, until ctx ends.
 func (l *lists) run(ctx context.Context) {
+	enough := time.AfterFunc(listTimeout, l.waitNoMore)
+	defer enough.Stop()
 	for {
 		wait := listEvery
 		if !l.ask(ctx, nil, 0) {
 			wait = retryEvery
 		}
+		l.waitNoMore()
 		select {
 		case <-ctx.Done():
 			return
@@ -54,6 +60,18 @@ func (l *lists) run(ctx context.Context) {
 		}
 	}
 }
+
+// wait waits for the first lists, at most listTimeout.
+func (l *lists) wait(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, listTimeout)
+	defer cancel()
+	select {
+	case <-l.first:
+	case <-ctx.Done():
+	}
+}
+
+func (l *lists) waitNoMore() { l.listed.Do(func() { close(l.first) }) }
 
 // again asks on behalf of a request, and reports whether there are lists that the request may not have seen.
 func (l *lists) again(ctx context.Context, keys credentials) bool {

@@ -99,6 +99,9 @@ func (c *Catalogues) over(listed map[string][]domain.Model) *domain.Catalogue {
 // Start begins to ask the providers for their lists, now and then, until Close.
 func (c *Catalogues) Start() { c.asking.Go(func() { c.lists.run(c.alive) }) }
 
+// Listed waits until the providers have answered for the first time since Start, for three seconds after it at most.
+func (c *Catalogues) Listed(ctx context.Context) { c.lists.wait(ctx) }
+
 // Close ends what Start began, and what is being asked for tenants. It waits for that until ctx ends, and never long.
 func (c *Catalogues) Close(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, endTimeout)

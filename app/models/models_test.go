@@ -154,6 +154,41 @@ func TestOtherProcessesFollow(t *testing.T) {
 	})
 }
 
+// slow is a provider that takes its time to list its models.
+type slow struct {
+	*house
+	takes time.Duration
+}
+
+func (s slow) Models(ctx context.Context, credential ports.Confidential) ([]ports.Model, error) {
+	select {
+	case <-time.After(s.takes):
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	return s.house.Models(ctx, credential)
+}
+
+func TestListedWaitsForTheFirstLists(t *testing.T) {
+	for _, c := range []struct{ takes, waits time.Duration }{{0, 0}, {2 * time.Second, 2 * time.Second}, {time.Minute, 3 * time.Second}} {
+		synctest.Test(t, func(t *testing.T) {
+			all := models.New(models.Config{Settings: memory.New(memory.Config{}).Settings(), Providers: []ports.Provider{slow{newHouse("a", "m"), c.takes}}})
+			all.Start()
+			defer all.Close(t.Context())
+			ended, end := context.WithCancel(t.Context())
+			end()
+			all.Listed(ended)
+			began := time.Now()
+			all.Listed(t.Context())
+			all.Listed(t.Context())
+			require.Equal(t, c.waits, time.Since(began))
+			m, _, err := all.Resolve(t.Context(), "t", "m")
+			require.NoError(t, err)
+			require.Equal(t, c.takes <= c.waits, m.ContextWindow == 100)
+		})
+	}
+}
+
 // A model that the provider has since a moment ago can be asked for at once; who asks for nonsense does not make the
 // provider be asked each time.
 func TestUnknownModelsAreAskedFor(t *testing.T) {

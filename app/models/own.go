@@ -29,7 +29,6 @@ type own struct {
 	lists
 
 	marks map[string]mark // of the credentials, which are not kept, by provider
-	first chan struct{}   // closed when they were asked, or could not be, for the first time
 
 	alive context.Context // until they are forgotten
 	end   context.CancelFunc
@@ -68,12 +67,7 @@ func (c *Catalogues) look(ctx context.Context, tenant string) (*own, credentials
 	if o == nil {
 		return nil, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, listTimeout)
-	defer cancel()
-	select {
-	case <-o.first:
-	case <-ctx.Done():
-	}
+	o.wait(ctx)
 	return o, keys
 }
 
@@ -128,7 +122,7 @@ func (c *Catalogues) forget(tenant string) {
 }
 
 func (c *Catalogues) newOwn(tenant string, keys credentials) *own {
-	o := &own{marks: keys.marks(), first: make(chan struct{})}
+	o := &own{marks: keys.marks()}
 	o.alive, o.end = context.WithCancel(c.alive)
 	var theirs []ports.Provider
 	for _, p := range c.cfg.Providers {
@@ -151,11 +145,7 @@ func (c *Catalogues) ask(o *own, keys credentials) {
 	if !whole {
 		o.due = time.Now().Add(retryEvery)
 	}
-	select {
-	case <-o.first:
-	default:
-		close(o.first)
-	}
+	o.waitNoMore()
 }
 
 // again asks on behalf of a request of a tenant, and reports whether there are lists that the request may not have seen.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 
 	"go.uber.org/zap"
 
@@ -52,17 +53,26 @@ func (a *attempt) compactAsked(req request) error {
 
 // weigh estimates what a request weighs.
 func (a *attempt) weigh(req request) ports.Load {
-	l := a.r.Compactor.Load(a.ctx, req.provider, req.body, a.t, a.t.Tokens(req.presented))
-	if req.model.ContextWindow > 0 { // the catalogue knows better than the provider's list
-		l.Window = req.model.ContextWindow
-	}
-	return l
+	return a.r.Compactor.Load(req.model, req.body, a.t, a.t.Tokens(req.presented))
 }
 
-// summaryCost returns what the summary c cost, nil when that is not known: its model is that of the request, or one that
-// the catalogue knows.
-func (a *attempt) summaryCost(req request, c domain.Compacted) *domain.Cost {
-	m := req.model
+// writer returns the model that writes summaries: that of the request, unless another is configured. What the tenant's
+// catalogue knows of that one holds, but not whether the tenant may ask for it.
+func (a *attempt) writer(req request) (ports.Provider, domain.Model) {
+	if a.r.cfg.SummaryModel == "" {
+		return req.provider, req.model
+	}
+	p, name := a.r.Providers.Resolve(a.r.cfg.SummaryModel)
+	m, _, _ := a.r.Models.Resolve(a.ctx, a.ref.Tenant, strings.TrimSuffix(p.Name()+"/"+name, "/"))
+	if m.Provider != p.Name() || m.Name != name {
+		m = domain.Model{Provider: p.Name(), Name: name}
+	}
+	return p, m
+}
+
+// summaryCost returns what the summary c, which m was asked for, cost, nil when that is not known: its model is m, or one
+// that the catalogue knows.
+func (a *attempt) summaryCost(m domain.Model, c domain.Compacted) *domain.Cost {
 	if c.Provider != m.Provider || c.Model != m.Name {
 		if named, _, err := a.r.Models.Resolve(a.lease.ctx, a.ref.Tenant, c.Provider+"/"+c.Model); err == nil {
 			m = named
@@ -77,9 +87,10 @@ func (a *attempt) summaryCost(req request, c domain.Compacted) *domain.Cost {
 // summarise has a summary written of what stands before kept and commits it. It reports false when the summary would be
 // no shorter. Input that lands meanwhile lies behind the cut.
 func (a *attempt) summarise(req request, kept domain.Seq) (done bool, err error) {
-	c, err := a.r.Compactor.Summarise(a.ctx, a.ask, req.provider, req.body.Model, a.t, kept)
+	p, m := a.writer(req)
+	c, err := a.r.Compactor.Summarise(a.ctx, a.ask, p, m, a.t, kept)
 	a.summary.Tokens = a.summary.Tokens.Add(c.Usage)
-	c.Cost = a.summaryCost(req, c)
+	c.Cost = a.summaryCost(m, c)
 	a.summary.Costs = a.summary.Costs.Add(c.Cost)
 	if cause := context.Cause(a.ctx); cause != nil {
 		return false, cause

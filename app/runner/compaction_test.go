@@ -3,6 +3,7 @@ package runner_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/keel-agent/keel/app/compaction"
+	"github.com/keel-agent/keel/app/runner"
 	"github.com/keel-agent/keel/domain"
 	"github.com/keel-agent/keel/ports"
 )
@@ -17,13 +19,18 @@ import (
 // thousand is a text of a thousand tokens.
 var thousand = strings.Repeat("word ", 800)
 
+// windows is a catalogue of models with windows of that many tokens.
+type windows int
+
+func (m windows) Resolve(_ context.Context, _, model string) (domain.Model, domain.ModelDefaults, error) {
+	return domain.Model{Provider: "scripted", Name: model, ContextWindow: int(m)}, domain.ModelDefaults{}, nil
+}
+
 // compacting is play with a window of that many tokens for every model, compactions above a share of it, and n turns that took about a thousand each.
 func compacting(t *testing.T, window int, at float64, n int, f func(w *world, p *node)) {
 	t.Helper()
 	play(t, func(w *world) {
-		w.compacts = compaction.New(compaction.Config{
-			At: at, Keep: 0.2, Windows: func(context.Context, ports.Provider, string) int { return window },
-		})
+		w.models, w.compacts = windows(window), compaction.New(compaction.Config{At: at, Keep: 0.2})
 		w.script(text(thousand))
 		p := w.start()
 		for i := range n {
@@ -322,9 +329,7 @@ func TestCompactionWithoutACompactor(t *testing.T) {
 // A summary is asked for with the credential of the tenant whose conversation it tells.
 func TestSummariesCarryTheTenantsCredential(t *testing.T) {
 	play(t, func(w *world) {
-		w.compacts = compaction.New(compaction.Config{
-			At: 0.8, Keep: 0.2, Windows: func(context.Context, ports.Provider, string) int { return 4000 },
-		})
+		w.models, w.compacts = windows(4000), compaction.New(compaction.Config{At: 0.8, Keep: 0.2})
 		w.credentials = &credentials{answers: []func() (ports.Confidential, error){brings("theirs")}}
 		w.script(text(thousand))
 		w.start()
@@ -336,5 +341,55 @@ func TestSummariesCarryTheTenantsCredential(t *testing.T) {
 		for _, r := range w.provider.requests {
 			require.Equal(t, "theirs", r.Credential.Reveal())
 		}
+	})
+}
+
+// Another model may write the summaries, within its own window and for its own price; the tenant need not have it.
+func TestSummariesByAnotherModel(t *testing.T) {
+	for configured, c := range map[string]struct{ entry, asked string }{
+		"scripted/small": {`{"id":"mine","model":"small","enabled":false`, "small"},
+		"small":          {`{"id":"scripted/small","enabled":false`, "small"},
+		"scripted":       {`{"id":"scripted"`, ""},
+	} {
+		t.Run(configured, func(t *testing.T) {
+			play(t, func(w *world) {
+				w.compacts = compaction.New(compaction.Config{At: 0.8})
+				w.offers(`{"models":[{"id":"m","contextWindow":5000,"prices":{"currency":"EUR","input":7,"output":7}},` + c.entry +
+					`,"contextWindow":2500,"prices":{"currency":"USD","input":1,"output":2}}],"defaults":{"model":"m"}}`)
+				w.script(text(thousand))
+				w.start(func(cfg *runner.Config) { cfg.SummaryModel = configured })
+				for i := range 4 {
+					w.say(fmt.Sprint("turn ", i))
+					w.settled()
+				}
+				w.provider.requests = nil
+				w.script(counting(text("S"), domain.Usage{Input: 1000, Output: 100}), text("ok"))
+				w.say("go")
+				w.settled()
+				require.Equal(t, []string{"user queue go", "compaction from 13: S", "assistant [13] end_turn: ok", "finished done turns=1 end_turn"}, numberless(w.since(12)))
+				summary := w.provider.requests[0]
+				require.True(t, summary.Turn.Summary)
+				require.Equal(t, c.asked, summary.Model)
+				require.Contains(t, summary.Messages[0].Content[0].Text, leftOut, "its window is smaller")
+				require.Equal(t, []string{"compaction 0.0012 USD", "run.finished 0.0012 USD"}, costs(t, w.ledger()[12:]))
+			})
+		})
+	}
+}
+
+// A summary model that no catalogue tells anything of is asked as it is named.
+func TestSummariesByAnUnknownModel(t *testing.T) {
+	play(t, func(w *world) {
+		w.compacts = compaction.New(compaction.Config{At: 0.8})
+		w.offers(`{"models":[{"id":"m","contextWindow":4000}],"defaults":{"model":"m"}}`)
+		w.script(text(thousand))
+		w.start(func(c *runner.Config) { c.SummaryModel = "hidden" })
+		for i := range 5 {
+			w.say(fmt.Sprint("turn ", i))
+			w.settled()
+		}
+		i := slices.IndexFunc(w.provider.requests, func(r ports.ModelRequest) bool { return r.Turn.Summary })
+		require.Equal(t, "hidden", w.provider.requests[i].Model)
+		require.NotContains(t, w.provider.requests[i].Messages[0].Content[0].Text, leftOut)
 	})
 }

@@ -25,6 +25,7 @@ type Config struct {
 	Budget       int           // attempts per run; domain.DefaultBudget
 	MaxTurns     int           // provider calls per attempt; 50
 	MaxBytes     int           // of one payload; domain.DefaultMaxPayload
+	SummaryModel string        // that writes summaries, named as sessions name theirs; "" is the model of the request
 }
 
 func (c Config) withDefaults() Config {

@@ -57,10 +57,8 @@ func (m simModels) Resolve(ctx context.Context, _, model string) (domain.Model, 
 	return found, domain.ModelDefaults{}, err
 }
 
-func (s *simulation) compactor(providers *runner.Providers) ports.Compactor {
-	return simCompactor{compaction.New(compaction.Config{
-		At: s.weather.at, Keep: s.weather.keep, Model: s.weather.summarer, Resolve: providers.Resolve,
-	})}
+func (s *simulation) compactor() ports.Compactor {
+	return simCompactor{compaction.New(compaction.Config{At: s.weather.at, Keep: s.weather.keep})}
 }
 
 // simCompactor tells the backend of whose conversation a summary is.
@@ -69,7 +67,7 @@ type simCompactor struct{ ports.Compactor }
 type ofSession struct{}
 
 func (c simCompactor) Summarise(
-	ctx context.Context, ask ports.Ask, p ports.Provider, model string, t *domain.Transcript, kept domain.Seq,
+	ctx context.Context, ask ports.Ask, p ports.Provider, m domain.Model, t *domain.Transcript, kept domain.Seq,
 ) (domain.Compacted, error) {
 	for _, e := range t.Before(kept) {
 		if e.Answer != nil && len(e.Answer.Content) > 0 {
@@ -77,7 +75,7 @@ func (c simCompactor) Summarise(
 			ctx = context.WithValue(ctx, ofSession{}, session)
 		}
 	}
-	return c.Compactor.Summarise(ctx, ask, p, model, t, kept)
+	return c.Compactor.Summarise(ctx, ask, p, m, t, kept)
 }
 
 // chosen is a selection of a model for an input, "" when it chooses none.

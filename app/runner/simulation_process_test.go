@@ -41,9 +41,9 @@ func (s *simulation) start() {
 	}
 	p.runner = runner.New(runner.Deps{
 		Ledger: p.link, Runs: linkRuns{p.link}, Processes: linkProcesses{p.link}, Wakeups: s.hub, Partials: simPartials{p},
-		Providers: providers, Models: simModels{p, providers}, Compactor: s.compactor(providers), Tools: []ports.Tools{simTools{p}}, Clock: clock{}, IDs: p.ids, Log: log,
+		Providers: providers, Models: simModels{p, providers}, Compactor: s.compactor(), Tools: []ports.Tools{simTools{p}}, Clock: clock{}, IDs: p.ids, Log: log,
 	}, runner.Config{
-		Workers: s.weather.workers, Budget: s.weather.budget, MaxTurns: s.weather.turns,
+		Workers: s.weather.workers, Budget: s.weather.budget, MaxTurns: s.weather.turns, SummaryModel: s.weather.summarer,
 		// Prime, so that hardly any two of them tick at one instant.
 		Heartbeat: 4999 * time.Millisecond, Poll: 5003 * time.Millisecond, BuryEvery: 1999 * time.Millisecond, CascadeEvery: 14983 * time.Millisecond,
 	})
