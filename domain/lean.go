@@ -117,7 +117,7 @@ func (e *heldEntry) seen(blocks []Block) []Block {
 	}
 	seen := slices.Clone(blocks)
 	for i := range seen {
-		if seen[i].Type == ImageBlock {
+		if seen[i].Type == ImageBlock && seen[i].Data != "" {
 			seen[i] = Block{Type: TextBlock, Text: oldImageLeftOut}
 		}
 	}

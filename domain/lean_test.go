@@ -81,6 +81,15 @@ func TestLeaveOutOutputs(t *testing.T) {
 	require.Equal(t, []int{437, 437, 2001}, long())
 	require.False(t, tr.LeaveOutOutputs())
 	require.Equal(t, "1 a 6 9 b c 14", shownOf(tr))
+	require.Equal(t, images(t).Entries(), tr.Entries(), "people read them whole")
+}
+
+// Where an image has no data there is nothing to leave out, and nothing is said of it.
+func TestLeaveOutImagesWithoutData(t *testing.T) {
+	in := `{"text":"t","requestId":"r","content":[` + imageOf("1") + `,{"type":"image","mimeType":"image/png"}]}`
+	tr := transcript(t, history(user, in, answer, domaintest.AssistantText(seqs(1, 1), "A"), finished, `{"status":"done"}`, user, `{"text":"u"}`))
+	require.True(t, tr.LeaveOutImages())
+	require.Equal(t, "-", shownOf(tr))
 }
 
 // An estimate is near what tokenizers count, and never nothing for something.
