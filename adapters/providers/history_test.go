@@ -91,7 +91,7 @@ func newHistory(t *testing.T, seed uint64) *history {
 }
 
 func (h *history) play() {
-	g := domaintest.NewGenerator(domaintest.Seeded(h.seed), domaintest.Options{Sessions: 1, Budget: 3, Clock: true, Busy: true, Vary: h.vary})
+	g := domaintest.NewGenerator(domaintest.Seeded(h.seed), domaintest.Options{Sessions: 1, Budget: 3, Clock: true, Busy: true, Propose: true, Vary: h.vary})
 	for range historySteps {
 		if err := g.Step(); err != nil {
 			h.fail("%v\n%v", err, &g.History)

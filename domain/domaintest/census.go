@@ -3,6 +3,7 @@ package domaintest
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/keel-agent/keel/domain"
 )
@@ -14,7 +15,7 @@ var Cases = []string{
 	"refused invalid_payload", "refused invalid_key", "refused external_session", "refused native_session",
 	"refused not_found", "demoted guide", "kept guide", "replayed", "signalled", "parked", "handed back", "rescued",
 	"settled done", "settled pending more_input", "settled pending attempt_failed", "settled failed cancelled",
-	"settled failed permanent_failure", "settled failed attempts_exhausted", "successor", "no work", "compacted",
+	"settled failed permanent_failure", "settled failed attempts_exhausted", "successor", "no work", "compacted", "compacted as proposed",
 	"started calls", "closed late",
 }
 
@@ -70,6 +71,9 @@ func count(cmd domain.Command, out domain.Outcome, seen map[string]int) {
 	case domain.AppendCompaction:
 		if out.Event != nil {
 			seen["compacted"]++
+			if strings.Contains(out.Event.Payload.String(), proposed) {
+				seen["compacted as proposed"]++
+			}
 		}
 	case domain.Settle:
 		name := fmt.Sprintf("settled %s %s", out.Run.Status, out.Run.Reason)

@@ -16,6 +16,7 @@ type Options struct {
 	Budget   int  // attempts per run
 	Clock    bool // time may pass, so that back-offs differ; without it a repeated attempt is due at once or never
 	Busy     bool // most steps are those of honest workers, so that conversations become long
+	Propose  bool // half of the compactions cut where domain.Transcript.Cut says
 
 	// Vary, unless it is nil, rewords the new commands of honest clients and workers: what they say, not what it is about.
 	// l is nil when there is no such session. A repeated command stays as it was.

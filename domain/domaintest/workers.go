@@ -136,8 +136,15 @@ func (g *Generator) tools(w *worker, l *Ledger) Step {
 	return Do{w.ref, domain.AppendToolResult{At: g.at(), Run: w.run, Token: w.token, Call: c.ID, Payload: p}}
 }
 
-// compact cuts as late as is allowed or earlier, or finds nothing to cut.
+// compact cuts as late as is allowed or earlier, or where it is proposed, or finds nothing to cut.
 func (g *Generator) compact(w *worker, l *Ledger) Step {
+	if g.opt.Propose && oneIn(g.src, 2) {
+		c := domain.AppendCompaction{At: g.at(), Run: w.run, Token: w.token}
+		if cut := g.proposedCut(l); cut > 0 {
+			c.Payload = Compaction(fmt.Sprint(proposed, cut), cut)
+		}
+		return Do{w.ref, c}
+	}
 	cut := l.Row.HeadSeq
 	for _, waiting := range [][]domain.Seq{l.Row.Unanswered, l.Row.TurnInputs} {
 		if len(waiting) > 0 {
@@ -166,6 +173,19 @@ func (g *Generator) compact(w *worker, l *Ledger) Step {
 		c.Payload = Compaction(fmt.Sprint("before ", cut), cut)
 	}
 	return Do{w.ref, c}
+}
+
+const proposed = "proposed before " // says in a summary who chose the cut
+
+// proposedCut is where a compaction may cut that keeps any part of the context.
+func (g *Generator) proposedCut(l *Ledger) domain.Seq {
+	tr := domain.NewTranscript()
+	for _, e := range l.Events {
+		if err := tr.Apply(e); err != nil {
+			panic(fmt.Sprintf("domaintest: seq %d: %v", e.Seq, err))
+		}
+	}
+	return tr.Cut(g.src.Int(tr.Tokens(domain.Presented{}) + 1))
 }
 
 func (g *Generator) settle(w *worker, result domain.Result) Step {

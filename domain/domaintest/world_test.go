@@ -14,7 +14,7 @@ import (
 func TestAnyHistoryKeepsTheInvariants(t *testing.T) {
 	for name, opt := range map[string]domaintest.Options{
 		"one session":  {Sessions: 1, Budget: 2, Clock: true},
-		"many":         {Sessions: 4, External: true, Budget: 3, Clock: true},
+		"many":         {Sessions: 4, External: true, Budget: 3, Clock: true, Propose: true},
 		"without time": {Sessions: 2, External: true, Budget: 3},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -33,7 +33,7 @@ func TestAnyHistoryKeepsTheInvariants(t *testing.T) {
 func TestHistoriesReachTheRareCases(t *testing.T) {
 	seen := map[string]int{}
 	for seed := range uint64(150) {
-		g := domaintest.NewGenerator(domaintest.Seeded(seed), domaintest.Options{Sessions: 2, External: true, Budget: 2, Clock: true})
+		g := domaintest.NewGenerator(domaintest.Seeded(seed), domaintest.Options{Sessions: 2, External: true, Budget: 2, Clock: true, Propose: true})
 		for range 150 {
 			require.NoError(t, g.Step())
 		}
