@@ -32,6 +32,16 @@ type backend struct {
 	check    func(model string, body []byte) error
 	answer   func(model string, a answer) wiretest.Response
 	sign     func(model string, s said) string // the signature of what is signed; nil for a wire that signs nothing
+	told     func(body []byte) ([]wiretest.Told, error)
+
+	// What a wire has a place for, or not.
+	tellsErrors   bool // a result that is an error is marked
+	failsInText   bool // such a result shows no images
+	answersImages bool // answers show images
+	callsLast     bool // the calls of an answer stand behind its texts
+	thinksLast    bool // thinking may stand behind what was said
+	signsWhole    bool // a signature holds all of its thinking; the block's own text is for people
+	anyTurns      bool // anyone may have the first word and the last
 }
 
 // backends are those of all wires, and of each wire whose models sign an imitation with models of the same names.
@@ -42,7 +52,7 @@ var backends = []backend{
 
 func chat(name string) backend {
 	return backend{
-		provider: name, families: [][]string{{openaitest.Model}, {"blind"}}, answer: chatAnswer,
+		provider: name, families: [][]string{{openaitest.Model}, {"blind"}}, answer: chatAnswer, told: openaitest.Told, callsLast: true,
 		open: func(base string, client *http.Client) (ports.Provider, error) {
 			return openai.New(openai.Config{Name: name, BaseURL: base, HTTPClient: client})
 		},
@@ -52,7 +62,7 @@ func chat(name string) backend {
 
 func overResponses(name string) backend {
 	return backend{
-		provider: name, families: [][]string{{responsestest.Model, "gpt-test"}, {"gpt-best"}}, answer: responsesAnswer,
+		provider: name, families: [][]string{{responsestest.Model, "gpt-test"}, {"gpt-best"}}, answer: responsesAnswer, told: responsestest.Told, signsWhole: true, anyTurns: true,
 		open: func(base string, client *http.Client) (ports.Provider, error) {
 			return responses.New(openai.Config{Name: name, BaseURL: base, HTTPClient: client})
 		},
@@ -64,6 +74,7 @@ func overResponses(name string) backend {
 func messages(name string) backend {
 	return backend{
 		provider: name, families: [][]string{{anthropictest.Model, "claude-test-4-5"}, {"claude-test-5"}}, redacts: true, answer: anthropicAnswer,
+		told: anthropictest.Told, tellsErrors: true, failsInText: true,
 		open: func(base string, client *http.Client) (ports.Provider, error) {
 			return anthropic.New(anthropic.Config{Name: name, BaseURL: base, HTTPClient: client})
 		},
@@ -80,6 +91,7 @@ func messages(name string) backend {
 func generateContent(name string) backend {
 	return backend{
 		provider: name, families: [][]string{{geminitest.Model}, {"gemini-2.5-pro"}, {"gemma"}}, answer: geminiAnswer,
+		told: geminitest.Told, tellsErrors: true, answersImages: true, thinksLast: true,
 		open: func(base string, client *http.Client) (ports.Provider, error) {
 			return gemini.New(gemini.Config{Name: name, BaseURL: base, HTTPClient: client})
 		},

@@ -80,6 +80,7 @@ type history struct {
 	read     *domain.Transcript // of the ledger, up to the last answer
 	proofs   []proof            // of all that was signed, and of thinking that was not
 	replayed map[string]int
+	texts    int
 }
 
 func newHistory(t *testing.T, seed uint64) *history {
@@ -112,6 +113,7 @@ func (h *history) fail(format string, args ...any) {
 // of which old images and long outputs have been left.
 func (h *history) checkPrefixes(events []domain.Event) {
 	whole, lean := domain.NewTranscript(), domain.NewTranscript()
+	facts := readFacts(h.t, events)
 	for i, e := range events {
 		require.NoError(h.t, whole.Apply(e))
 		require.NoError(h.t, lean.Apply(e))
@@ -125,7 +127,11 @@ func (h *history) checkPrefixes(events []domain.Event) {
 		claim := wiretest.OneOf(h.random, e.Seq, e.Seq, domain.Seq(h.random.Int64N(int64(e.Seq)+1)))
 		for _, l := range h.lines {
 			m := wiretest.OneOf(h.random, l.models()...)
-			if err := h.check(l, m, request(tr, m, tr.Present(claim, nil))); err != nil {
+			err := h.check(l, m, request(tr, m, tr.Present(claim, nil)))
+			if err == nil {
+				err = l.checkMeaning(m, facts[:i+1], claim, tr == lean)
+			}
+			if err != nil {
 				h.fail("a request to %s after event %d of %d, %s: %v\n%s", m.ID, i+1, len(events), e.Kind, err, l.body)
 			}
 		}

@@ -1,8 +1,12 @@
 package providers_test
 
 import (
+	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"image"
+	"image/png"
 	"maps"
 	"slices"
 	"strings"
@@ -40,12 +44,33 @@ func (h *history) vary(l *domaintest.Ledger, cmd domain.Command) domain.Command 
 // some returns a whole number below n.
 func (h *history) some(n int) int { return h.random.IntN(n) }
 
+// text returns a text that is unlike all others, unless it is blank.
 func (h *history) text() string {
+	text := strings.ToValidUTF8(wiretest.OddText(h.random), "")
 	if h.some(12) == 0 {
-		return strings.Repeat("a long line\n", 100)
+		text = strings.Repeat("x\n", 600)
 	}
-	return strings.ToValidUTF8(wiretest.OddText(h.random), "")
+	if strings.TrimSpace(text) == "" {
+		return text
+	}
+	h.texts++
+	return fmt.Sprint(h.texts, " ", text)
 }
+
+// pictures are images of one pixel, each of another shade.
+var pictures = func() (list []string) {
+	for shade := range 64 {
+		var b bytes.Buffer
+		pixel := &image.Gray{Pix: []byte{byte(shade)}, Stride: 1, Rect: image.Rect(0, 0, 1, 1)}
+		if err := png.Encode(&b, pixel); err != nil {
+			panic(err)
+		}
+		list = append(list, base64.StdEncoding.EncodeToString(b.Bytes()))
+	}
+	return list
+}()
+
+func (h *history) picture() string { return wiretest.OneOf(h.random, pictures...) }
 
 // blocks are texts and images of any quality, and what no version knows yet.
 func (h *history) blocks() string {
@@ -58,7 +83,7 @@ func (h *history) blocks() string {
 			list = append(list, map[string]string{"type": "text", "text": h.text()})
 		default:
 			kind := wiretest.OneOf(h.random, "image/png", "image/png", "IMAGE/JPEG", "image/bmp", "", "image/x\x00")
-			list = append(list, map[string]string{"type": "image", "mimeType": kind, "data": wiretest.OneOf(h.random, wiretest.PNG, wiretest.PNG, "AAAABBBB", "A", "", "\n", "A\x00")})
+			list = append(list, map[string]string{"type": "image", "mimeType": kind, "data": wiretest.OneOf(h.random, h.picture(), h.picture(), "AAAABBBB", "A", "", "\n", "A\x00")})
 		}
 	}
 	b, err := json.Marshal(list)
@@ -67,6 +92,9 @@ func (h *history) blocks() string {
 }
 
 func (h *history) input(p domain.Payload) domain.Payload {
+	if h.some(3) > 0 {
+		p = p.With("text", domaintest.Quote(h.text()))
+	}
 	if h.some(3) == 0 {
 		p = p.With("content", h.blocks())
 	}
@@ -178,6 +206,9 @@ func (h *history) generate(l *line, m domain.Model, req ports.ModelRequest, stop
 	return reply, err
 }
 
+// spoil is what no wire takes.
+const spoil = "\x00"
+
 // named gives the calls of m ids of any shape, and spoils what an earlier version may have left so.
 func (h *history) named(m domain.Assistant, ids, start []string) (domain.Payload, []string) {
 	n := 0
@@ -191,9 +222,9 @@ func (h *history) named(m domain.Assistant, ids, start []string) (domain.Payload
 			}
 			n++
 		case b.Signature != "" && h.some(8) == 0:
-			b.Signature += "\x00"
+			b.Signature += spoil
 		case b.Thinking != "" && h.some(8) == 0:
-			b.Thinking += "\x00"
+			b.Thinking += spoil
 		}
 	}
 	start = slices.DeleteFunc(start, func(id string) bool { return !slices.Contains(m.CallIDs(), id) }) // of a call that was repeated
@@ -252,7 +283,7 @@ func (h *history) saying(b *backend, model string) said {
 	s := said{kind: domain.TextBlock, text: h.text(), signed: h.some(2) == 0}
 	switch h.some(5) {
 	case 0:
-		s.kind, s.text, s.name = domain.ImageBlock, wiretest.OneOf(h.random, wiretest.PNG, "AAAA", "A"), wiretest.OneOf(h.random, "image/png", "image/x")
+		s.kind, s.text, s.name = domain.ImageBlock, wiretest.OneOf(h.random, h.picture(), "AAAA", "A"), wiretest.OneOf(h.random, "image/png", "image/x")
 	case 1, 2:
 		s.kind, s.id = domain.ThinkingBlock, fmt.Sprintf("rs_%d", len(h.proofs))
 		s.text = fmt.Sprintf("thought-%d- %s", len(h.proofs), h.text())
