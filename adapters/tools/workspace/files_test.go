@@ -27,6 +27,8 @@ func TestRead(t *testing.T) {
 	r.bad("read", `{"path":"bin"}`, "binary file of 5 bytes")
 	r.put("latin", "caf\xe9\n")
 	r.good("read", `{"path":"latin"}`, "1\tcaf\uFFFD\n")
+	r.put("bytes", strings.Repeat("\x80", 3000)+"\n")
+	r.good("read", `{"path":"bytes"}`, "1\t\uFFFD\n")
 	r.put("wide", strings.Repeat("a", 1999)+"é!\n")
 	r.good("read", `{"path":"wide"}`, "1\t"+strings.Repeat("a", 1999)+" [cut: 3 more bytes]\n")
 	r.put("long", strings.Repeat("line\n", 3000))
@@ -55,6 +57,8 @@ func TestWhyPathsAreRefused(t *testing.T) {
 		require.NotContains(t, text, r.dir)
 		require.NotContains(t, text, "openat")
 	}
+	require.NoError(t, os.Symlink("../x", filepath.Join(r.dir, "out")))
+	r.bad("write", `{"path":"out","content":""}`, `"out" is a symbolic link that leads out of the workspace`)
 }
 
 func TestWrite(t *testing.T) {
