@@ -16,11 +16,11 @@ import (
 	"github.com/keel-agent/keel/ports"
 )
 
-// printer is a tool that prints what its call's selection told it to; it keeps the arguments that it got.
+// printer is a tool that prints what its call's selection told it to; it keeps what it was told.
 type printer struct {
-	mu        sync.Mutex
-	prints    string
-	arguments []string
+	mu     sync.Mutex
+	prints string
+	told   []ports.ToolInvocation
 }
 
 func (*printer) Specs() []ports.ToolSpec { return []ports.ToolSpec{{Name: "print"}} }
@@ -28,7 +28,7 @@ func (*printer) Specs() []ports.ToolSpec { return []ports.ToolSpec{{Name: "print
 func (p *printer) Execute(_ context.Context, c ports.ToolInvocation) (ports.ToolOutput, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.arguments = append(p.arguments, c.Arguments)
+	p.told = append(p.told, c)
 	return ports.ToolOutput{Content: []domain.Block{{Type: domain.TextBlock, Text: p.prints}}}, nil
 }
 
@@ -100,13 +100,35 @@ func TestK16ArgumentsArriveAsTheyWere(t *testing.T) {
 		w.say("go", printing)
 		events := w.settled()
 		require.Len(t, events, 5)
-		require.Equal(t, []string{args}, tool.arguments)
+		require.Len(t, tool.told, 1)
+		require.Equal(t, args, tool.told[0].Arguments)
 		stored, err := domain.ParseAssistant(events[1].Payload)
 		require.NoError(t, err)
 		for _, content := range [][]domain.Block{stored.Content, w.provider.requests[1].Messages[1].Content} {
 			require.Equal(t, []string{"h\x00m", "s\x00g", "t\x00", args},
 				[]string{content[0].Thinking, content[0].Signature, content[1].Text, content[2].Arguments})
 		}
+		n.drain(time.Second)
+	})
+}
+
+// K25: a tool is told which call of which session it executes, by the id that stands in the ledger: whoever runs it again
+// tells it the same, and calls that are otherwise alike are told apart.
+func TestK25ToolsAreToldTheirCall(t *testing.T) {
+	play(t, func(w *world) {
+		w.script(calls(`print{"a":1}`, `print{"a":1}`), text("ok"))
+		tool := &printer{prints: "x"}
+		n := w.withPrinter(tool)
+		w.say("go", printing)
+		stored, err := domain.ParseAssistant(w.settled()[1].Payload)
+		require.NoError(t, err)
+		var want []ports.ToolInvocation
+		for _, id := range stored.CallIDs() {
+			want = append(want, ports.ToolInvocation{Ref: w.ref, ID: id, Name: "print", Arguments: `{"a":1}`})
+		}
+		require.Len(t, want, 2)
+		require.NotEqual(t, want[0].ID, want[1].ID)
+		require.ElementsMatch(t, want, tool.told)
 		n.drain(time.Second)
 	})
 }
