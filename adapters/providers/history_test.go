@@ -28,7 +28,8 @@ const historySteps = 300
 
 // TestAnyHistory holds for every prefix of the ledger of a session in which anything happened (crashes, cancels, retries,
 // compactions, changes of model, answers of all wires): the request that each provider would be given is one that the
-// strictest backend of its wire takes; and what a model signed goes back to it whole, and to no other.
+// strictest backend of its wire takes; it tells what the ledger says, all of it once and in order, and nothing else; and
+// what a model signed goes back to it whole, and to no other.
 func TestAnyHistory(t *testing.T) {
 	n := *seedCount
 	if n == 0 {
