@@ -48,7 +48,7 @@ type Catalogues struct {
 	asking  sync.WaitGroup
 	mu      sync.Mutex
 	listed  map[string][]domain.Model // by provider
-	base    *domain.Catalogue         // without any tenant's document
+	base    *domain.Catalogue         // of listed, without any tenant's document
 	tenants map[string]*tenant
 	owns    map[string]*own // by tenant
 }
@@ -177,31 +177,50 @@ func (c *Catalogues) remembered(tenant string) (stored ports.Setting, known, fre
 	return t.stored, true, fresh
 }
 
-// keep remembers a document, read just now or not, and returns the settings that it makes.
+// keep remembers a document, read just now or not, and returns the settings that it makes. Of two documents of a tenant the
+// later one holds, whichever was read last.
 func (c *Catalogues) keep(name string, stored ports.Setting, read bool) (domain.ModelSettings, error) {
+	base := c.baseOf(name)
+	stored, catalogue := c.kept(name, stored, base)
+	if catalogue == nil { // made without c.mu, since it takes as long as the lists are
+		var err error
+		if catalogue, err = overlay(base, stored); err != nil {
+			return domain.ModelSettings{}, err
+		}
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	t := c.tenants[name]
 	if t == nil {
 		makeRoom(c.tenants, maxTenants, func(other string) { delete(c.tenants, other) })
 		t = &tenant{}
+		c.tenants[name] = t
 	}
 	if read {
 		t.looked = time.Now()
 	}
-	if stored.Revision < t.stored.Revision { // it was read before a later one
-		stored = t.stored
-	}
-	base := c.baseOf(name)
-	if t.catalogue == nil || t.base != base || t.stored != stored {
-		catalogue, err := overlay(base, stored)
-		if err != nil {
-			return domain.ModelSettings{}, err
-		}
+	if stored.Revision >= t.stored.Revision {
 		t.stored, t.base, t.catalogue = stored, base, catalogue
 	}
-	c.tenants[name] = t
-	return settings(t.stored, t.catalogue), nil
+	return settings(stored, catalogue), nil
+}
+
+// kept returns the later one of stored and the document that is known, and the catalogue that it makes over base, nil when that
+// has to be made.
+func (c *Catalogues) kept(name string, stored ports.Setting, base *domain.Catalogue) (ports.Setting, *domain.Catalogue) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	t := c.tenants[name]
+	switch {
+	case t == nil:
+		return stored, nil
+	case stored.Revision < t.stored.Revision: // it was read before a later one
+		stored = t.stored
+	}
+	if t.base != base || t.stored != stored {
+		return stored, nil
+	}
+	return stored, t.catalogue
 }
 
 // makeRoom has tenants forgotten, of whom nothing is lost by that, while there are too many.
@@ -267,10 +286,7 @@ func (c *Catalogues) withRevision(ctx context.Context, tenant string, err error)
 
 // checkDefaults returns an error when the defaults of a document name what there is not.
 func (c *Catalogues) checkDefaults(tenant string, d domain.ModelDocument) error {
-	c.mu.Lock()
-	base := c.baseOf(tenant)
-	c.mu.Unlock()
-	m, err := base.With(d, domain.SourceTenant).Resolve(d.Defaults.Model)
+	m, err := c.baseOf(tenant).With(d, domain.SourceTenant).Resolve(d.Defaults.Model)
 	if err != nil && d.Defaults.Model != "" {
 		return at("defaults/model", c.explained(tenant, err))
 	}

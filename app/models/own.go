@@ -6,6 +6,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -34,9 +35,19 @@ type own struct {
 	end   context.CancelFunc
 
 	// Guarded by Catalogues.mu.
-	due          time.Time                 // to be asked again
-	known        map[string][]domain.Model // by provider
-	shared, base *domain.Catalogue         // base is over shared
+	due   time.Time                 // to be asked again
+	known map[string][]domain.Model // by provider
+	news  int                       // how often known came anew
+
+	making sync.Mutex // guards the next two, and is taken before Catalogues.mu
+	base   *domain.Catalogue
+	of     origin // what base is made of
+}
+
+// origin is what the catalogue of a tenant with credentials is made of: what all tenants share, and its own lists.
+type origin struct {
+	shared *domain.Catalogue
+	news   int
 }
 
 // credentials are those that a tenant has, by provider.
@@ -133,7 +144,8 @@ func (c *Catalogues) newOwn(tenant string, keys credentials) *own {
 	o.init(theirs, c.cfg.Log.With(zap.String("tenant", tenant)), func(known map[string][]domain.Model) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		o.known, o.base = known, nil
+		o.known = known
+		o.news++
 	})
 	return o
 }
@@ -183,21 +195,32 @@ func (c *Catalogues) unlisted(tenant string) []string {
 	})
 }
 
-// baseOf returns the catalogue without the tenant's document. c.mu is held.
+// baseOf returns the catalogue without the tenant's document. c.mu is not held: to make one takes as long as the lists are, and
+// other tenants do not wait for it.
 func (c *Catalogues) baseOf(tenant string) *domain.Catalogue {
-	o := c.owns[tenant]
+	c.mu.Lock()
+	o, shared := c.owns[tenant], c.base
+	c.mu.Unlock()
 	if o == nil {
-		return c.base
+		return shared
 	}
-	if o.base == nil || o.shared != c.base {
-		listed := maps.Clone(c.listed)
-		if listed == nil {
-			listed = map[string][]domain.Model{}
-		}
-		for name := range o.marks {
-			listed[name] = o.known[name]
-		}
-		o.shared, o.base = c.base, c.over(listed)
+	o.making.Lock()
+	defer o.making.Unlock()
+	of, listed := c.originOf(o)
+	if o.base == nil || o.of != of {
+		o.base, o.of = c.over(listed), of
 	}
 	return o.base
+}
+
+// originOf returns what o's catalogue has to be made of by now, and the lists of that by provider.
+func (c *Catalogues) originOf(o *own) (origin, map[string][]domain.Model) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	listed := map[string][]domain.Model{}
+	maps.Copy(listed, c.listed)
+	for name := range o.marks {
+		listed[name] = o.known[name]
+	}
+	return origin{c.base, o.news}, listed
 }
