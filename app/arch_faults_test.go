@@ -8,108 +8,124 @@ import (
 )
 
 // The rules of arch_test.go and its neighbours must be able to fail: each is shown a fault here, through the function that judges the real tree.
-func TestArchRulesCanFail(t *testing.T) {
-	const (
-		fine     = ""
-		noRow    = "no row"
-		testOnly = "exists for tests"
-		only     = "only"
-		without  = "must do without"
-		none     = "no third-party"
-	)
-	for _, c := range []struct{ pkg, imp, production, test string }{
-		{"domain", "fmt", fine, fine},
-		{"domain", "time", fine, fine},
-		{"domain", "github.com/go-json-experiment/json/jsontext", fine, fine},
-		{"domain", "github.com/go-json-experiment/json", only, fine},
-		{"domain", "context", without, fine},
-		{"domain", "log", without, fine},
-		{"domain", "log/slog", without, fine},
-		{"domain", "math/rand", without, fine},
-		{"domain", "math/rand/v2", without, fine},
-		{"domain", "crypto/rand", without, fine},
-		{"domain", "crypto/sha256", fine, fine},
-		{"domain", "os", without, fine},
-		{"domain", "os/exec", without, fine},
-		{"domain", "net/url", without, fine},
-		{"domain", "database/sql", without, fine},
-		{"domain", "pgregory.net/rapid", only, fine},
-		{"domain", project + "domain/domaintest", testOnly, fine},
-		{"domain", project + "ports", only, only},
-		{"domain/domaintest", "pgregory.net/rapid", fine, fine},
-		{"domain/domaintest", project + "domain", fine, fine},
-		{"domain/domaintest", project + "ports", only, only},
-		{"ports", "context", fine, fine},
-		{"ports", "log/slog", without, fine},
-		{"ports", project + "domain", fine, fine},
-		{"ports", project + "domain/domaintest", testOnly, fine},
-		{"ports", project + "adapters/memory", only, only},
-		{"ports", "go.uber.org/zap", none, fine},
-		{"ports/portstest", "github.com/stretchr/testify/require", fine, fine},
-		{"ports/portstest", project + "adapters/memory", only, only},
-		{"adapters/memory", project + "ports", fine, fine},
-		{"adapters/memory", project + "ports/portstest", testOnly, fine},
-		{"adapters/memory", project + "adapters/sqlstore", only, only},
-		{"adapters/memory", "net/http/httptest", testOnly, fine},
-		{"adapters/memory", "go.uber.org/zap", fine, fine},
-		{"adapters/memory", "go.uber.org/fx", only, only},
-		{"adapters/memory", "github.com/gorilla/mux", only, only},
-		{"adapters/sqlite", project + "adapters/sqlstore", fine, fine},
-		{"adapters/sqlite", project + "adapters/postgres", only, only},
-		{"adapters/postgres", project + "adapters/sqlstore", fine, fine},
-		{"adapters/postgres", project + "adapters/bus", fine, fine},
-		{"adapters/postgres", project + "app/service", only, only},
-		{"adapters/nats", project + "adapters/bus", fine, fine},
-		{"adapters/nats", project + "adapters/sqlstore", only, only},
-		{"adapters/nats", "github.com/nats-io/nats-server/v2/server", testOnly, fine},
-		{"adapters/sqlstore", project + "adapters/sqlite", only, only},
-		{"adapters/httpapi", "github.com/gorilla/mux", fine, fine},
-		{"adapters/httpapi", project + "adapters/sse", only, only},
-		{"adapters/httpapi", project + "adapters/httpapi/schema", fine, fine},
-		{"adapters/httpapi/schema", "github.com/gorilla/mux", only, only},
-		{"adapters/providers/openai", project + "adapters/providers/wire", fine, fine},
-		{"adapters/providers/openai", project + "adapters/providers/fake", only, only},
-		{"adapters/providers/wire", project + "adapters/providers/openai", only, only},
-		{"adapters/tools/mcp", project + "adapters/tools/workspace", fine, fine},
-		{"adapters/tools/mcp", project + "adapters/providers/wire", only, only},
-		{"adapters/tools/mcp", "github.com/modelcontextprotocol/go-sdk/mcp", fine, fine},
-		{"adapters/tools/http", "github.com/modelcontextprotocol/go-sdk/mcp", only, only},
-		{"app/service", project + "ports", fine, fine},
-		{"app/service", project + "domain", fine, fine},
-		{"app/service", "go.uber.org/zap", fine, fine},
-		{"app/service", "go.uber.org/zap/zapcore", fine, fine},
-		{"app/service", "golang.org/x/sync/errgroup", fine, fine},
-		{"app/service", "github.com/google/uuid", only, fine},
-		{"app/service", "go.uber.org/fx", only, only},
-		{"app/service", project + "adapters/memory", only, fine},
-		{"app/service", project + "app/runner", only, fine},
-		{"app/service", project + "app/cascade", fine, fine},
-		{"app/cascade", project + "app/service", only, fine},
-		{"app/service", project + "app/service/quota", fine, fine},
-		{"app", "go.uber.org/fx", fine, fine},
-		{"app", "go.uber.org/fx/fxtest", testOnly, fine},
-		{"app", project + "adapters/postgres", fine, fine},
-		{"app", "github.com/gorilla/mux", only, only},
-		{"app/cmd/keel", "go.uber.org/fx", fine, fine},
-		{"app/cmd/keel", project + "app", fine, fine},
-		{"app/cmd/keel", project + "ports/portstest", testOnly, fine},
-		{"adapters", "fmt", noRow, noRow},
-		{"cmd/other", "fmt", noRow, noRow},
-	} {
-		expect := func(kind, want string, pkg listed) {
-			got := violations(pkg)
-			if want == fine && len(got) > 0 || want != fine && (len(got) != 1 || !strings.Contains(got[0], want) || !strings.Contains(got[0], pkg.ImportPath)) {
-				t.Errorf("%s of %s importing %s: got %q, want %q", kind, c.pkg, c.imp, got, want)
-			}
+
+// What a refusal says.
+const (
+	noRow    = "no row"
+	testOnly = "exists for tests"
+	only     = "only"
+	without  = "must do without"
+	none     = "no third-party"
+)
+
+// imports are those of a package: the ones it may have, and by what is said about them the ones that only its tests may have and
+// that even they may not. One of this project begins with "./".
+var imports = []struct {
+	pkg     string
+	may     string
+	inTests map[string]string
+	never   map[string]string
+}{
+	{
+		pkg: "domain",
+		may: "fmt time github.com/go-json-experiment/json/jsontext crypto/sha256",
+		inTests: map[string]string{
+			only:     "github.com/go-json-experiment/json pgregory.net/rapid",
+			without:  "context log log/slog math/rand math/rand/v2 crypto/rand os os/exec net/url database/sql",
+			testOnly: "./domain/domaintest",
+		},
+		never: map[string]string{only: "./ports"},
+	},
+	{pkg: "domain/domaintest", may: "pgregory.net/rapid ./domain", never: map[string]string{only: "./ports"}},
+	{
+		pkg:     "ports",
+		may:     "context ./domain",
+		inTests: map[string]string{without: "log/slog", testOnly: "./domain/domaintest", none: "go.uber.org/zap"},
+		never:   map[string]string{only: "./adapters/memory"},
+	},
+	{pkg: "ports/portstest", may: "github.com/stretchr/testify/require", never: map[string]string{only: "./adapters/memory"}},
+	{
+		pkg:     "adapters/memory",
+		may:     "./ports go.uber.org/zap",
+		inTests: map[string]string{testOnly: "./ports/portstest net/http/httptest"},
+		never:   map[string]string{only: "./adapters/sqlstore go.uber.org/fx github.com/gorilla/mux"},
+	},
+	{pkg: "adapters/sqlite", may: "./adapters/sqlstore", never: map[string]string{only: "./adapters/postgres"}},
+	{pkg: "adapters/postgres", may: "./adapters/sqlstore ./adapters/bus", never: map[string]string{only: "./app/service"}},
+	{
+		pkg:     "adapters/nats",
+		may:     "./adapters/bus",
+		inTests: map[string]string{testOnly: "github.com/nats-io/nats-server/v2/server"},
+		never:   map[string]string{only: "./adapters/sqlstore"},
+	},
+	{pkg: "adapters/sqlstore", never: map[string]string{only: "./adapters/sqlite"}},
+	{pkg: "adapters/httpapi", may: "github.com/gorilla/mux ./adapters/httpapi/schema", never: map[string]string{only: "./adapters/sse"}},
+	{pkg: "adapters/httpapi/schema", never: map[string]string{only: "github.com/gorilla/mux"}},
+	{pkg: "adapters/providers/openai", may: "./adapters/providers/wire", never: map[string]string{only: "./adapters/providers/fake"}},
+	{pkg: "adapters/providers/wire", never: map[string]string{only: "./adapters/providers/openai"}},
+	{
+		pkg:   "adapters/tools/mcp",
+		may:   "./adapters/tools/workspace github.com/modelcontextprotocol/go-sdk/mcp",
+		never: map[string]string{only: "./adapters/providers/wire"},
+	},
+	{pkg: "adapters/tools/http", never: map[string]string{only: "github.com/modelcontextprotocol/go-sdk/mcp"}},
+	{
+		pkg:     "app/service",
+		may:     "./ports ./domain go.uber.org/zap go.uber.org/zap/zapcore golang.org/x/sync/errgroup ./app/cascade ./app/service/quota",
+		inTests: map[string]string{only: "github.com/google/uuid ./adapters/memory ./app/runner"},
+		never:   map[string]string{only: "go.uber.org/fx"},
+	},
+	{pkg: "app/cascade", inTests: map[string]string{only: "./app/service"}},
+	{
+		pkg:     "app",
+		may:     "go.uber.org/fx ./adapters/postgres",
+		inTests: map[string]string{testOnly: "go.uber.org/fx/fxtest"},
+		never:   map[string]string{only: "github.com/gorilla/mux"},
+	},
+	{pkg: "app/cmd/keel", may: "go.uber.org/fx ./app", inTests: map[string]string{testOnly: "./ports/portstest"}},
+	{pkg: "adapters", never: map[string]string{noRow: "fmt"}},
+	{pkg: "cmd/other", never: map[string]string{noRow: "fmt"}},
+}
+
+func TestImportRulesCanFail(t *testing.T) {
+	for _, c := range imports {
+		checkImports(t, c.pkg, c.may, "", "")
+		for why, list := range c.inTests {
+			checkImports(t, c.pkg, list, why, "")
 		}
-		expect("production", c.production, listed{ImportPath: project + c.pkg, Imports: []string{c.imp}})
-		expect("test", c.test, listed{ImportPath: project + c.pkg, TestImports: []string{c.imp}})
-		expect("external test", c.test, listed{ImportPath: project + c.pkg, XTestImports: []string{c.imp}})
+		for why, list := range c.never {
+			checkImports(t, c.pkg, list, why, why)
+		}
 	}
 	if got := violations(listed{ImportPath: "example.org/elsewhere"}); len(got) != 1 {
 		t.Errorf("a foreign package: got %q", got)
 	}
+}
 
+// checkImports holds what is said about each import of a list, of production code and of tests, "" for nothing.
+func checkImports(t *testing.T, pkg, list, production, test string) {
+	for _, imp := range strings.Fields(list) {
+		if ours, ok := strings.CutPrefix(imp, "./"); ok {
+			imp = project + ours
+		}
+		path, one := project+pkg, []string{imp}
+		checkViolations(t, production, listed{ImportPath: path, Imports: one})
+		checkViolations(t, test, listed{ImportPath: path, TestImports: one})
+		checkViolations(t, test, listed{ImportPath: path, XTestImports: one})
+	}
+}
+
+func checkViolations(t *testing.T, want string, pkg listed) {
+	got := violations(pkg)
+	if want == "" && len(got) == 0 {
+		return
+	}
+	if want == "" || len(got) != 1 || !strings.Contains(got[0], want) || !strings.Contains(got[0], pkg.ImportPath) {
+		t.Errorf("%+v: got %q, want %q", pkg, got, want)
+	}
+}
+
+func TestClockRuleCanFail(t *testing.T) {
 	for src, want := range map[string]int{
 		`package p; import "time"; func f(t time.Time) time.Duration { return t.Sub(t) + time.Second }`: 0,
 		`package p; import "time"; func f(now time.Time) time.Time { return now }; var d = time.UTC`:    0,
@@ -123,11 +139,15 @@ func TestArchRulesCanFail(t *testing.T) {
 			t.Errorf("clock uses of %s: got %q, want %d", src, got, want)
 		}
 	}
+}
 
+func TestFileImports(t *testing.T) {
 	if got := fileImports(t, "fake.go", `package p; import m "github.com/gorilla/mux"`); !slices.Equal(got, []string{"github.com/gorilla/mux"}) {
 		t.Errorf("imports: got %q", got)
 	}
+}
 
+func TestSiblingRuleCanFail(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"Module":{"Path":"` + project + `adapters/x"},"Require":[{"Path":"` + project + `domain"},{"Path":"example.org/y"}],"Replace":[{"Old":{"Path":"` + project + `domain"},"New":{"Path":"../../domain"}}]}`: "",
 		`{"Module":{"Path":"` + project + `adapters/y"}}`:                                                                                        "the directory asks for",
