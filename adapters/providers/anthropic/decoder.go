@@ -4,78 +4,54 @@ import (
 	"cmp"
 
 	"github.com/keel-agent/keel/adapters/providers/wire"
-	"github.com/keel-agent/keel/domain"
-	"github.com/keel-agent/keel/ports"
 )
 
-// decoder turns the events of one answer into a reply; see wire.Decoder.
+// decoder reads the events of one answer; see wire.Decoder.
 type decoder struct {
-	emit  func(ports.Delta)
-	names map[string]string // names of tools by the one that they have on the wire
-
+	wire.Draft
 	id     string
-	model  string
-	parts  []*part
-	at     map[int64]*part // the latest block of each index
-	newest map[kind]*part
-	calls  int
+	at     map[int64]*wire.Part // the latest block of each index
+	blocks int
 	counts counters
-	stop   domain.StopReason
 	full   bool // the model's window ended the answer
-	size   int
 }
 
 // Event takes the data of one event.
 func (d *decoder) Event(e wire.Event) (wire.Life, error) {
-	if e.Data == "[DONE]" { // of imitations
-		return wire.Done, nil
-	}
+	data := []byte(e.Data)
 	var v event
-	err := wire.Decode([]byte(e.Data), &v)
+	err := wire.Decode(data, &v)
 	name := cmp.Or(wire.String(v.Type), e.Type)
 	if err != nil || name == "error" || wire.IsError(v.Error) {
-		if f, ok := wire.ReadFault([]byte(e.Data)); ok {
-			return wire.Ping, f.Error()
-		}
-		if name == "error" {
-			return wire.Ping, wire.Fault{Message: e.Data}.Error()
-		}
-		return wire.Ping, wire.Malformed("an event of the stream is not an object: " + err.Error())
+		return wire.Ping, wire.EventFault(data, err)
 	}
-	before := d.size
 	if err := d.take(name, v); err != nil {
 		return wire.Ping, err
 	}
-	switch {
-	case d.size > wire.MaxReply:
-		return wire.Ping, wire.Malformed("the answer is larger than this server reads")
-	case name == "message_stop":
-		return wire.Done, nil
-	case d.Complete():
-		return wire.Finished, nil
-	case d.size > before:
-		return wire.Alive, nil
+	life, err := d.Heard()
+	if err == nil && name == "message_stop" {
+		life = wire.Done
 	}
-	return wire.Ping, nil
+	return life, err
 }
 
 // take reads an event. One of an unknown name says nothing.
 func (d *decoder) take(name string, v event) error {
 	switch name {
 	case "message_start":
-		return d.begin(read[wholeMessage](v.Message))
+		return d.begin(wire.Members[wholeMessage](v.Message))
 	case "content_block_start":
-		return d.open(d.index(v.Index, len(d.parts)), read[contentBlock](v.ContentBlock))
+		return d.open(d.index(v.Index, d.blocks), wire.Members[contentBlock](v.ContentBlock))
 	case "content_block_delta":
-		return d.piece(d.at[d.index(v.Index, len(d.parts)-1)], read[contentDelta](v.Delta))
+		return d.piece(d.at[d.index(v.Index, d.blocks-1)], wire.Members[contentDelta](v.Delta))
 	case "content_block_stop":
-		if p := d.at[d.index(v.Index, len(d.parts)-1)]; p != nil {
-			p.whole = true
-			d.close(p)
+		if p := d.at[d.index(v.Index, d.blocks-1)]; p != nil {
+			p.Pending = false
+			d.Close(p)
 		}
 	case "message_delta":
-		d.counts.add(v.Usage)
-		return d.end(wire.String(read[wholeMessage](v.Delta).StopReason))
+		d.count(v.Usage)
+		return d.end(wire.String(wire.Members[wholeMessage](v.Delta).StopReason))
 	}
 	return nil
 }
@@ -91,12 +67,12 @@ func (d *decoder) index(raw wire.Raw, otherwise int) int64 {
 // begin takes the head of the message. It may come again, but not for another message once this one has content.
 func (d *decoder) begin(m wholeMessage) error {
 	id := wire.String(m.ID)
-	if len(d.parts) > 0 && id != "" && d.id != "" && id != d.id {
+	if d.blocks > 0 && id != "" && d.id != "" && id != d.id {
 		return wire.Malformed("another message began inside of the answer")
 	}
 	d.id = cmp.Or(id, d.id)
-	d.model = cmp.Or(wire.Clean(wire.String(m.Model)), d.model)
-	d.counts.add(m.Usage)
+	d.Model = cmp.Or(wire.Clean(wire.String(m.Model)), d.Model)
+	d.count(m.Usage)
 	return nil
 }
 
@@ -105,19 +81,16 @@ func (d *decoder) Whole(body []byte) error {
 	var m wholeMessage
 	err := wire.Decode(body, &m)
 	if err != nil || wire.IsError(m.Error) || wire.CallsItselfError(m.Type) {
-		if f, ok := wire.ReadFault(body); ok {
-			return f.Error()
-		}
-		return wire.Malformed("the answer is neither a stream nor a message")
+		return wire.EventFault(body, err)
 	}
 	if err := d.begin(m); err != nil {
 		return err
 	}
 	for i, raw := range wire.Array(m.Content) {
-		if err := d.open(int64(i), read[contentBlock](raw)); err != nil {
+		if err := d.open(int64(i), wire.Members[contentBlock](raw)); err != nil {
 			return err
 		}
-		d.at[int64(i)].whole = true
+		d.at[int64(i)].Pending = false
 	}
 	if err := d.end(wire.String(m.StopReason)); err != nil {
 		return err
@@ -128,5 +101,8 @@ func (d *decoder) Whole(body []byte) error {
 	return nil
 }
 
-// Complete reports whether a stop reason has come.
-func (d *decoder) Complete() bool { return d.stop != "" }
+// count takes a usage object.
+func (d *decoder) count(raw wire.Raw) {
+	d.counts.add(raw)
+	d.Usage = d.counts.usage()
+}

@@ -45,14 +45,6 @@ type (
 	}
 )
 
-// read decodes the object raw into a value of T, the zero value when raw is none.
-func read[T any](raw wire.Raw) (v T) {
-	if len(raw) > 0 && raw.Kind() == '{' {
-		_ = wire.Decode(raw, &v) // valid as a part of the event, and every member is raw
-	}
-	return v
-}
-
 // counters are what a usage object counts. The backend tells them more than once, and none ever falls.
 type counters struct {
 	told                                    bool

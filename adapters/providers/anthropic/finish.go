@@ -1,7 +1,7 @@
 package anthropic
 
 import (
-	"cmp"
+	"errors"
 
 	"github.com/keel-agent/keel/adapters/providers/wire"
 	"github.com/keel-agent/keel/domain"
@@ -37,48 +37,15 @@ func (d *decoder) end(reason string) error {
 		}
 	}
 	d.full = d.full || reason == windowExceeded
-	d.stop = wire.Graver(d.stop, stop)
+	d.Stop = wire.Graver(d.Stop, stop)
 	return nil
 }
 
-// Reply returns the complete answer, or the fault that makes it a failed attempt with what had arrived.
+// Reply returns the complete answer; see wire.Draft. One for which the window had no room would meet the same end again.
 func (d *decoder) Reply(asked string) (ports.Reply, error) {
-	r := d.assemble(asked, d.stop == domain.StopLength || d.stop == domain.StopRefusal)
-	r.StopReason = d.stop
-	switch {
-	case d.unnamed():
-		return r, &ports.ProviderError{Class: ports.Retryable, Code: "unnamed_tool_call", Message: "a tool call ended without a name"}
-	case d.stop == domain.StopEndTurn && d.calls > 0:
-		r.StopReason = domain.StopToolUse
-	case d.stop == domain.StopToolUse && d.calls == 0:
-		return r, &ports.ProviderError{Class: ports.Retryable, Code: "missing_tool_call", Message: "the answer announced tool calls and held none"}
-	}
-	r, err := wire.Complete(r)
-	if err != nil && d.full { // the same request would meet the same end
+	r, err := d.Draft.Reply(asked)
+	if fault := (*ports.ProviderError)(nil); d.full && errors.As(err, &fault) && fault.Code == string(domain.StopLength) {
 		err = &ports.ProviderError{Class: ports.Overflow, Code: windowExceeded, Message: "the context left no room in the model's window for an answer"}
 	}
 	return r, err
-}
-
-// Partial returns what had arrived of an answer that failed.
-func (d *decoder) Partial(asked string) ports.Reply { return d.assemble(asked, true) }
-
-func (d *decoder) assemble(asked string, cut bool) ports.Reply {
-	r := ports.Reply{Usage: d.counts.usage(), Model: cmp.Or(d.model, asked)}
-	for _, p := range d.parts {
-		d.close(p)
-		if b, ok := p.block(cut); ok {
-			r.Content = append(r.Content, b)
-		}
-	}
-	return r
-}
-
-func (d *decoder) unnamed() bool {
-	for _, p := range d.parts {
-		if p.kind == toolCall && !p.named() {
-			return true
-		}
-	}
-	return false
 }

@@ -8,16 +8,11 @@ import (
 	"github.com/keel-agent/keel/ports"
 )
 
-// Models lists what the backend lists; see wire.Catalogue.
-func (p *Provider) Models(ctx context.Context, credential ports.Confidential) ([]ports.Model, error) {
-	return p.catalogue.Models(ctx, credential)
-}
-
-func listModels(ctx context.Context, backend *wire.Backend) ([]ports.Model, error) {
+func listModels(ctx context.Context, get func(path string) ([]byte, error)) ([]ports.Model, error) {
 	var list wire.ModelList
 	query := url.Values{"limit": {"1000"}}
 	for range wire.MaxModelPages {
-		body, err := backend.Get(ctx, "/v1/models?"+query.Encode())
+		body, err := get("/v1/models?" + query.Encode())
 		if err != nil {
 			return nil, err
 		}

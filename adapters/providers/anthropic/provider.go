@@ -3,7 +3,6 @@ package anthropic
 import (
 	"cmp"
 	"errors"
-	"maps"
 	"net/http"
 	"strings"
 	"sync"
@@ -24,7 +23,6 @@ const (
 	DefaultMaxTokens = 32_000
 
 	defaultName = "anthropic"
-	keyHeader   = "X-Api-Key"
 	version     = "2023-06-01"
 )
 
@@ -45,10 +43,9 @@ var ErrNotConfigured = errors.New("neither ANTHROPIC_API_KEY nor ANTHROPIC_BASE_
 
 // Provider generates answers at one backend of the Messages wire.
 type Provider struct {
-	cfg       Config
-	backend   *wire.Backend
-	catalogue wire.Catalogue
+	*wire.Client
 
+	maxTokens  int      // the token cap of requests that name none
 	limits     sync.Map // int by model: the largest max_tokens that the backend takes
 	adaptive   sync.Map // bool by model: how it is told to think, where its name told wrong
 	noSampling sync.Map // true by model: it refuses temperature
@@ -58,27 +55,21 @@ var _ ports.Provider = (*Provider)(nil)
 
 // New returns a provider. It returns an error when the base URL is not one of HTTP, or a header is malformed.
 func New(cfg Config) (*Provider, error) {
-	cfg.APIKey = strings.TrimSpace(cfg.APIKey)
-	cfg.Name = cmp.Or(cfg.Name, defaultName)
 	base := baseURL(cfg.BaseURL)
 	if cfg.Model == "" && base == DefaultBaseURL {
 		cfg.Model = DefaultModel
 	}
-	header := map[string]string{}
-	if cfg.APIKey != "" {
-		header[keyHeader] = cfg.APIKey
-	}
-	maps.Copy(header, cfg.Headers)
-	backend, err := wire.NewBackend(wire.BackendConfig{
-		BaseURL: base, Header: header, Public: map[string]string{"Anthropic-Version": version},
-		HTTPClient: cfg.HTTPClient, Idle: cfg.IdleTimeout,
+	client, err := wire.NewClient(wire.ClientConfig{
+		Name: cmp.Or(cfg.Name, defaultName), Model: cfg.Model, List: listModels,
+		Backend: wire.BackendConfig{
+			BaseURL: base, KeyHeader: "X-Api-Key", Key: cfg.APIKey, Header: cfg.Headers, Public: map[string]string{"Anthropic-Version": version},
+			HTTPClient: cfg.HTTPClient, Idle: cfg.IdleTimeout,
+		},
 	})
 	if err != nil {
 		return nil, err
 	}
-	p := &Provider{cfg: cfg, backend: backend}
-	p.catalogue.Default, p.catalogue.Backend, p.catalogue.List, p.catalogue.KeyHeader = cfg.Model, backend, listModels, keyHeader
-	return p, nil
+	return &Provider{Client: client, maxTokens: cmp.Or(cfg.MaxTokens, DefaultMaxTokens)}, nil
 }
 
 // ConfigFromEnv returns the configuration that ANTHROPIC_API_KEY, ANTHROPIC_BASE_URL and ANTHROPIC_MODEL describe. A base URL alone
@@ -95,9 +86,3 @@ func baseURL(s string) string {
 	s = strings.TrimRight(strings.TrimSpace(s), "/")
 	return cmp.Or(strings.TrimSuffix(s, "/v1"), DefaultBaseURL)
 }
-
-// Name returns the configured name.
-func (p *Provider) Name() string { return p.cfg.Name }
-
-// Close closes the connections that no request uses, unless the client was given.
-func (p *Provider) Close() { p.backend.Close() }

@@ -40,11 +40,11 @@ const maxName = 128
 
 // build returns the request for req, shaped by what the backend is known to refuse.
 func (p *Provider) build(req ports.ModelRequest, history thoughts) (*request, error) {
-	r := &request{Model: req.Model, MaxTokens: p.maxTokens(req), Tools: tools(req.Tools), Stream: true}
+	r := &request{Model: req.Model, MaxTokens: p.cap(req), Tools: tools(req.Tools), Stream: true}
 	if s := wire.Clean(req.System); strings.TrimSpace(s) != "" {
 		r.System = []block{{Type: "text", Text: s}}
 	}
-	r.Messages = messages(req.Messages, maker{p.cfg.Name, family(req.Model), history.none})
+	r.Messages = messages(req.Messages, maker{p.Name(), family(req.Model), history.none})
 	if err := p.think(r, req.Options.Thinking); err != nil {
 		return nil, err
 	}
@@ -55,9 +55,9 @@ func (p *Provider) build(req ports.ModelRequest, history thoughts) (*request, er
 	return r, nil
 }
 
-// maxTokens returns the token cap of req, at most what the model is known to take.
-func (p *Provider) maxTokens(req ports.ModelRequest) int {
-	n := cmp.Or(req.Options.MaxTokens, p.cfg.MaxTokens, DefaultMaxTokens)
+// cap returns the token cap of req, at most what the model is known to take.
+func (p *Provider) cap(req ports.ModelRequest) int {
+	n := cmp.Or(req.Options.MaxTokens, p.maxTokens)
 	if limit, ok := p.limits.Load(req.Model); ok {
 		n = min(n, limit.(int))
 	}
@@ -76,17 +76,8 @@ func (r *request) markCache() {
 	last[len(last)-1].CacheControl = ephemeral
 }
 
-// encode returns the bytes of r.
-func (r *request) encode() ([]byte, error) {
-	b, err := wire.Encode(r)
-	if err != nil {
-		return nil, &ports.ProviderError{Class: ports.Fatal, Code: "request", Message: "the request cannot be written: " + err.Error(), Err: err}
-	}
-	return b, nil
-}
-
-// thinks reports whether r sends thinking back.
-func (r *request) thinks() bool {
+// replays reports whether r sends thinking back.
+func (r *request) replays() bool {
 	for _, m := range r.Messages {
 		for _, b := range m.Content {
 			if b.isThinking() {

@@ -33,7 +33,7 @@ func requestOf(t testing.TB, req ports.ModelRequest) string {
 	for i := range bodies {
 		r, err := p.build(req, thoughts{})
 		require.NoError(t, err)
-		body, err := r.encode()
+		body, err := wire.Encode(r)
 		require.NoError(t, err)
 		bodies[i] = string(body)
 	}

@@ -1,7 +1,6 @@
 package gemini
 
 import (
-	"cmp"
 	"strings"
 
 	"github.com/keel-agent/keel/adapters/providers/wire"
@@ -67,34 +66,6 @@ func unspecified(reason string) bool {
 }
 
 func (d *decoder) finish(stop domain.StopReason) {
-	d.stop, d.complete = wire.Graver(d.stop, stop), true
-}
-
-// Reply returns the complete answer, or the fault that makes it a failed attempt with what had arrived.
-func (d *decoder) Reply(asked string) (ports.Reply, error) {
-	r := d.assemble(asked, d.stop == domain.StopLength || d.stop == domain.StopRefusal)
-	r.StopReason = d.stop
-	for _, p := range d.parts {
-		if p.kind == domain.CallBlock && !p.named() {
-			return r, &ports.ProviderError{Class: ports.Retryable, Code: "unnamed_tool_call", Message: "a tool call has no name"}
-		}
-	}
-	if d.stop == domain.StopEndTurn && d.calls > 0 {
-		r.StopReason = domain.StopToolUse
-	}
-	return wire.Complete(r)
-}
-
-// Partial returns what had arrived of an answer that failed.
-func (d *decoder) Partial(asked string) ports.Reply { return d.assemble(asked, true) }
-
-func (d *decoder) assemble(asked string, cut bool) ports.Reply {
-	r := ports.Reply{Usage: d.usage, Model: cmp.Or(d.model, asked)}
-	for _, p := range d.parts {
-		d.close(p)
-		if b, ok := p.block(cut); ok {
-			r.Content = append(r.Content, b)
-		}
-	}
-	return r
+	d.ended = wire.Graver(d.ended, stop)
+	d.Stop = d.ended
 }

@@ -11,16 +11,11 @@ import (
 	"github.com/keel-agent/keel/ports"
 )
 
-// Models lists what the backend lists and can be asked for an answer; see wire.Catalogue.
-func (p *Provider) Models(ctx context.Context, credential ports.Confidential) ([]ports.Model, error) {
-	return p.catalogue.Models(ctx, credential)
-}
-
-func listModels(ctx context.Context, backend *wire.Backend) ([]ports.Model, error) {
+func listModels(ctx context.Context, get func(path string) ([]byte, error)) ([]ports.Model, error) {
 	var list wire.ModelList
 	query := url.Values{"pageSize": {"1000"}}
 	for range wire.MaxModelPages {
-		body, err := backend.Get(ctx, version+"/models?"+query.Encode())
+		body, err := get(version + "/models?" + query.Encode())
 		if err != nil {
 			return nil, err
 		}
@@ -83,9 +78,9 @@ var (
 	modelSuffix  = regexp.MustCompile(`-(latest|preview.*|exp.*|\d{3})$`)
 )
 
-// generation returns 10 times the version of a Gemini model: 25 for 2.5. Of a name without one it returns that of the
+// versionOf returns 10 times the version of a Gemini model: 25 for 2.5. Of a name without one it returns that of the
 // newest models if it always means them ("gemini-flash-latest"), else 0.
-func generation(model string) int {
+func versionOf(model string) int {
 	m := modelVersion.FindStringSubmatch(model)
 	if m == nil {
 		if strings.HasPrefix(model, "gemini-") && strings.HasSuffix(model, "-latest") {

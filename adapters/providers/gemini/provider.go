@@ -3,7 +3,6 @@ package gemini
 import (
 	"cmp"
 	"errors"
-	"maps"
 	"net/http"
 	"strings"
 	"sync"
@@ -21,7 +20,6 @@ const (
 	DefaultModel = "gemini-flash-latest"
 
 	defaultName = "gemini"
-	keyHeader   = "X-Goog-Api-Key"
 	version     = "/v1beta"
 )
 
@@ -41,9 +39,7 @@ var ErrNotConfigured = errors.New("none of GEMINI_API_KEY, GOOGLE_API_KEY and GE
 
 // Provider generates answers at one backend of the generateContent wire.
 type Provider struct {
-	cfg       Config
-	backend   *wire.Backend
-	catalogue wire.Catalogue
+	*wire.Client
 
 	answers  sync.Map // string by model asked for: the model that answered
 	strict   sync.Map // true by model: it refuses calls without a signature
@@ -54,25 +50,20 @@ var _ ports.Provider = (*Provider)(nil)
 
 // New returns a provider. It returns an error when the base URL is not one of HTTP, or a header is malformed.
 func New(cfg Config) (*Provider, error) {
-	cfg.APIKey = strings.TrimSpace(cfg.APIKey)
-	cfg.Name = cmp.Or(cfg.Name, defaultName)
-	cfg.Model = plainModel(cfg.Model)
-	base := baseURL(cfg.BaseURL)
-	if cfg.Model == "" && base == DefaultBaseURL {
-		cfg.Model = DefaultModel
+	base, model := baseURL(cfg.BaseURL), plainModel(cfg.Model)
+	if model == "" && base == DefaultBaseURL {
+		model = DefaultModel
 	}
-	header := map[string]string{}
-	if cfg.APIKey != "" {
-		header[keyHeader] = cfg.APIKey
-	}
-	maps.Copy(header, cfg.Headers)
-	backend, err := wire.NewBackend(wire.BackendConfig{BaseURL: base, Header: header, HTTPClient: cfg.HTTPClient, Idle: cfg.IdleTimeout})
+	client, err := wire.NewClient(wire.ClientConfig{
+		Name: cmp.Or(cfg.Name, defaultName), Model: model, List: listModels,
+		Backend: wire.BackendConfig{
+			BaseURL: base, KeyHeader: "X-Goog-Api-Key", Key: cfg.APIKey, Header: cfg.Headers, HTTPClient: cfg.HTTPClient, Idle: cfg.IdleTimeout,
+		},
+	})
 	if err != nil {
 		return nil, err
 	}
-	p := &Provider{cfg: cfg, backend: backend}
-	p.catalogue.Default, p.catalogue.Backend, p.catalogue.List, p.catalogue.KeyHeader = cfg.Model, backend, listModels, keyHeader
-	return p, nil
+	return &Provider{Client: client}, nil
 }
 
 // ConfigFromEnv returns the configuration that GEMINI_API_KEY (else GOOGLE_API_KEY), GEMINI_BASE_URL and GEMINI_MODEL
@@ -93,9 +84,3 @@ func baseURL(s string) string {
 	s = strings.TrimRight(strings.TrimSpace(s), "/")
 	return cmp.Or(strings.TrimSuffix(s, version), DefaultBaseURL)
 }
-
-// Name returns the configured name.
-func (p *Provider) Name() string { return p.cfg.Name }
-
-// Close closes the connections that no request uses, unless the client was given.
-func (p *Provider) Close() { p.backend.Close() }

@@ -35,12 +35,12 @@ type declaration struct {
 }
 
 // build returns the request for req, shaped by what the backend is known to refuse.
-func (p *Provider) build(req ports.ModelRequest, unsigned bool) (*request, error) {
+func (p *Provider) build(req ports.ModelRequest, history thoughts) (*request, error) {
 	thinking, err := p.think(req)
 	if err != nil {
 		return nil, err
 	}
-	r := &request{Contents: contents(req.Messages, p.maker(req.Model, unsigned)), Tools: tools(req.Tools)}
+	r := &request{Contents: contents(req.Messages, p.maker(req.Model, history)), Tools: tools(req.Tools)}
 	if s := wire.Clean(req.System); strings.TrimSpace(s) != "" {
 		r.SystemInstruction = &turn{Parts: []requestPart{textPart(s)}}
 	}
@@ -51,22 +51,13 @@ func (p *Provider) build(req ports.ModelRequest, unsigned bool) (*request, error
 	return r, nil
 }
 
-// encode returns the bytes of r.
-func (r *request) encode() ([]byte, error) {
-	b, err := wire.Encode(r)
-	if err != nil {
-		return nil, &ports.ProviderError{Class: ports.Fatal, Code: "request", Message: "the request cannot be written: " + err.Error(), Err: err}
-	}
-	return b, nil
-}
-
 // thinks reports whether r says something about thinking.
 func (r *request) thinks() bool {
 	return r.GenerationConfig != nil && r.GenerationConfig.ThinkingConfig != nil
 }
 
-// signed reports whether r holds signatures of the backend's own.
-func (r *request) signed() bool {
+// replays reports whether r sends signatures of the backend back.
+func (r *request) replays() bool {
 	for _, t := range r.Contents {
 		if slices.ContainsFunc(t.Parts, func(p requestPart) bool { return p.ThoughtSignature != "" && p.ThoughtSignature != noSignature }) {
 			return true

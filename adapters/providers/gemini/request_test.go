@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/keel-agent/keel/adapters/providers/gemini/geminitest"
+	"github.com/keel-agent/keel/adapters/providers/wire"
 	"github.com/keel-agent/keel/adapters/providers/wire/wiretest"
 	"github.com/keel-agent/keel/domain"
 	"github.com/keel-agent/keel/ports"
@@ -25,9 +26,9 @@ var (
 // bodyOf returns the body of the request for req, which the strictest backend takes.
 func bodyOf(t *testing.T, p *Provider, req ports.ModelRequest) []byte {
 	t.Helper()
-	r, err := p.build(req, false)
+	r, err := p.build(req, thoughts{})
 	require.NoError(t, err)
-	body, err := r.encode()
+	body, err := wire.Encode(r)
 	require.NoError(t, err)
 	require.NoError(t, geminitest.Check(req.Model, body), "%s", body)
 	return body
@@ -176,15 +177,15 @@ func TestSignaturesOfAnAlias(t *testing.T) {
 	later := modelOf(text("a"))
 	later.Model = "gemini-3.5-flash"
 	signed := proved(text("a"), "s1")
-	to := p.maker(DefaultModel, false)
+	to := p.maker(DefaultModel, thoughts{})
 	require.True(t, to.strict)
 	require.Equal(t, []string{"s1", "s1"}, []string{to.signature(own, signed), to.signature(later, signed)})
 	p.remember(DefaultModel, "gemini-3-flash-preview-09", nil)
-	to = p.maker(DefaultModel, false)
+	to = p.maker(DefaultModel, thoughts{})
 	require.Equal(t, []string{"s1", ""}, []string{to.signature(own, signed), to.signature(later, signed)})
 	p.remember("m", "", &ports.ProviderError{Code: missingSignature})
-	require.True(t, p.maker("m", false).strict)
-	require.False(t, p.maker("n", false).strict)
+	require.True(t, p.maker("m", thoughts{}).strict)
+	require.False(t, p.maker("n", thoughts{}).strict)
 }
 
 func TestGeneration(t *testing.T) {
@@ -192,7 +193,7 @@ func TestGeneration(t *testing.T) {
 		"gemini-2.5-flash": 25, "gemini-3-pro-preview": 30, "gemini-3.5-flash": 35, "gemini-10-pro": 100, "gemini-1.5-flash-002": 15,
 		"gemini-flash-latest": newest, "gemini-pro": 0, "gemma-3-27b-it": 0, "": 0,
 	} {
-		require.Equal(t, want, generation(name), name)
+		require.Equal(t, want, versionOf(name), name)
 	}
 	for name, want := range map[string]string{
 		"models/gemini-3-pro-preview": "gemini-3-pro", "gemini-2.5-flash-preview-09-2025": "gemini-2.5-flash", "gemini-1.5-flash-002": "gemini-1.5-flash",
@@ -235,7 +236,7 @@ func TestThinkingOption(t *testing.T) {
 		require.NoError(t, err)
 		require.JSONEq(t, c.want, string(b), "%+v", c)
 	}
-	_, err := provider(t).build(ports.ModelRequest{Model: model, Options: ports.Options{Thinking: "hard"}}, false)
+	_, err := provider(t).build(ports.ModelRequest{Model: model, Options: ports.Options{Thinking: "hard"}}, thoughts{})
 	require.ErrorContains(t, err, `unknown level of thinking "hard"`)
 }
 

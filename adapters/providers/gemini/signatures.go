@@ -20,13 +20,13 @@ type maker struct {
 
 // maker returns whom a request to model goes to. A name that always means the newest model is that of the model which
 // answered to it last; before any did, the signatures of all are tried.
-func (p *Provider) maker(model string, none bool) maker {
+func (p *Provider) maker(model string, history thoughts) maker {
 	target := model
 	if answered, ok := p.answers.Load(model); ok {
 		target = answered.(string)
 	}
 	_, refused := p.strict.Load(model)
-	to := maker{provider: p.cfg.Name, family: family(target), none: none, strict: refused || generation(target) >= wantsSignature}
+	to := maker{provider: p.Name(), family: family(target), none: history.none, strict: refused || versionOf(target) >= wantsSignature}
 	if strings.HasSuffix(target, "-latest") {
 		to.family = ""
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/keel-agent/keel/ports"
 )
 
-var newDecoder wiretest.NewDecoder = func(emit func(ports.Delta)) wire.Decoder { return &decoder{emit: emit} }
+var newDecoder wiretest.NewDecoder = func(emit func(ports.Delta)) wire.Decoder { return &decoder{Draft: wire.Draft{Emit: emit}} }
 
 var fixtures = slices.Concat(callFixtures, signatureFixtures, faultFixtures, endFixtures, shapeFixtures)
 
@@ -47,7 +47,9 @@ func TestEndlessAnswer(t *testing.T) {
 func TestNamesOfTools(t *testing.T) {
 	specs := []ports.ToolSpec{{Name: "files.read"}, {Name: "7up"}, {Name: "f"}}
 	for _, spec := range specs {
-		named := wiretest.NewDecoder(func(emit func(ports.Delta)) wire.Decoder { return &decoder{emit: emit, names: toolNames(specs)} })
+		named := wiretest.NewDecoder(func(emit func(ports.Delta)) wire.Decoder {
+			return &decoder{Draft: wire.Draft{Emit: emit, Names: toolNames(specs)}}
+		})
 		got := named.Decode(t, strings.NewReader(stream(last("STOP", callOf(`"name":"`+wireName(spec.Name)+`"`)))))
 		require.NoError(t, got.Err)
 		require.Equal(t, spec.Name, got.Reply.Content[0].Name)
@@ -58,7 +60,9 @@ func TestNamesOfTools(t *testing.T) {
 // TestSignedNames: a signature proves the name that the model gave, so it is kept only with one that goes back unchanged.
 func TestSignedNames(t *testing.T) {
 	specs := []ports.ToolSpec{{Name: "files.read"}}
-	named := wiretest.NewDecoder(func(emit func(ports.Delta)) wire.Decoder { return &decoder{emit: emit, names: toolNames(specs)} })
+	named := wiretest.NewDecoder(func(emit func(ports.Delta)) wire.Decoder {
+		return &decoder{Draft: wire.Draft{Emit: emit, Names: toolNames(specs)}}
+	})
 	for name, want := range map[string]string{"f": "s", wireName("files.read"): "s", "default_api.f": "", strings.Repeat("x", 65): ""} {
 		got := named.Decode(t, strings.NewReader(stream(last("STOP", signed(callOf(`"name":"`+name+`"`), "s")))))
 		require.NoError(t, got.Err)

@@ -48,7 +48,7 @@ func (p *Provider) think(req ports.ModelRequest) (*thinkingConfig, error) {
 		}
 	}
 	thoughts, pro := l.budget > 0, strings.Contains(req.Model, "-pro")
-	g := generation(req.Model)
+	g := versionOf(req.Model)
 	switch refused := p.refusedThinking(req); {
 	case g < thinksByBudget || refused > 1 || refused > 0 && !thoughts:
 		return nil, nil

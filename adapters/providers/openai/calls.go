@@ -5,21 +5,16 @@ import (
 	"strings"
 
 	"github.com/keel-agent/keel/adapters/providers/wire"
-	"github.com/keel-agent/keel/domain"
 	"github.com/keel-agent/keel/ports"
 )
 
 // call is a tool call on its way.
 type call struct {
-	ordinal int
-	id      string
+	part    *wire.Part
+	name    wire.Text // as far as it has come
 	index   int64
 	indexed bool
-	name    wire.Text
-	args    wire.Text
-	waiting string // argument text not emitted yet, since the name is still to come
-	shown   bool   // the name was emitted
-	round   int    // the last chunk that named it
+	round   int // the last chunk that named it
 }
 
 // calls sorts the pieces of an answer's tool calls. A piece belongs to the call with its id, else to the one at its
@@ -40,8 +35,8 @@ type piece struct {
 }
 
 func readPiece(raw wire.Raw) piece {
-	p := read[callPiece](raw)
-	f := read[functionPiece](p.Function)
+	p := wire.Members[callPiece](raw)
+	f := wire.Members[functionPiece](p.Function)
 	out := piece{id: wire.Label(p.ID), name: f.Name, args: f.Arguments}
 	out.index, out.indexed = wire.Int(p.Index)
 	return out
@@ -50,15 +45,8 @@ func readPiece(raw wire.Raw) piece {
 func (p piece) named() bool { return wire.String(p.name) != "" }
 
 // blank reports whether p carries nothing at all.
-func (p piece) blank() bool { return p.id == "" && !p.named() && len(argumentText(p.args)) == 0 }
-
-// argumentText returns the piece of argument text as a JSON string literal, or as the text of the value that some
-// backends send in its place; nothing for null and for the empty string.
-func argumentText(raw wire.Raw) wire.Raw {
-	if wire.IsNull(raw) || string(raw) == `""` {
-		return nil
-	}
-	return raw
+func (p piece) blank() bool {
+	return p.id == "" && !p.named() && (wire.IsNull(p.args) || string(p.args) == `""`)
 }
 
 // place returns the call that p continues, or nil when p opens a new one. It returns a fault when that cannot be known.
@@ -102,14 +90,14 @@ func (c *calls) find(p piece) *call {
 // findID returns the call with the id of p, at the same index if both tell one, or the call that still lacks its id.
 func (c *calls) findID(p piece, slot, only *call) *call {
 	for _, k := range slices.Backward(c.all) {
-		if k.id == p.id && (!p.indexed || !k.indexed || k.index == p.index) {
+		if k.part.ProviderID == p.id && (!p.indexed || !k.indexed || k.index == p.index) {
 			return k
 		}
 	}
 	if !p.indexed {
 		slot = only
 	}
-	if slot != nil && slot.id == "" && !(p.named() && slot.name.Len() > 0) {
+	if slot != nil && slot.part.ProviderID == "" && !(p.named() && slot.name.Len() > 0) {
 		return slot
 	}
 	return nil
@@ -117,10 +105,10 @@ func (c *calls) findID(p piece, slot, only *call) *call {
 
 // whole reports whether the arguments of k are one complete object already.
 func (k *call) whole() bool {
-	if !strings.HasSuffix(strings.TrimSpace(k.args.String()), "}") {
+	if !strings.HasSuffix(strings.TrimSpace(k.part.Said()), "}") {
 		return false
 	}
-	_, raw := wire.FinishArguments(k.args.String())
+	_, raw := wire.FinishArguments(k.part.Said())
 	return raw == ""
 }
 
@@ -137,8 +125,8 @@ func (c *calls) isHead(p piece) bool {
 }
 
 // open adds the call that p is the head of.
-func (c *calls) open(p piece) *call {
-	k := &call{ordinal: len(c.all), index: p.index, indexed: p.indexed}
+func (c *calls) open(p piece, part *wire.Part) *call {
+	k := &call{part: part, index: p.index, indexed: p.indexed}
 	c.all = append(c.all, k)
 	if p.indexed {
 		if c.at == nil {
@@ -148,25 +136,6 @@ func (c *calls) open(p piece) *call {
 	}
 	return k
 }
-
-// add takes p and returns what to emit, nil when nothing became certain.
-func (k *call) add(p piece, round int) *ports.ToolCallPart {
-	if k.id == "" {
-		k.id = p.id
-	}
-	if p.named() {
-		k.round = round
-		k.rename(p.name)
-	}
-	if raw := argumentText(p.args); len(raw) > 0 && raw.Kind() == '"' {
-		k.waiting += k.args.Add(raw)
-	} else {
-		k.waiting += k.args.AddRaw(string(raw))
-	}
-	return k.show()
-}
-
-func (k *call) hasName() bool { return strings.TrimSpace(k.name.String()) != "" }
 
 // rename takes a piece of the name. Backends send it whole with each piece, grow it, or cut it.
 func (k *call) rename(raw wire.Raw) {
@@ -178,27 +147,4 @@ func (k *call) rename(raw wire.Raw) {
 	default:
 		k.name.Add(raw)
 	}
-}
-
-func (k *call) show() *ports.ToolCallPart {
-	if k.name.Len() == 0 || k.shown && k.waiting == "" {
-		return nil
-	}
-	part := &ports.ToolCallPart{Index: k.ordinal, Arguments: k.waiting}
-	if !k.shown {
-		part.Name = k.name.String()
-	}
-	k.shown, k.waiting = true, ""
-	return part
-}
-
-// block returns the finished call. In an answer that was cut off, missing arguments were never written.
-func (k *call) block(cut bool) domain.Block {
-	b := domain.Block{Type: domain.CallBlock, Name: wire.Clean(k.name.String()), ProviderID: k.id}
-	if cut {
-		b.Arguments, b.RawArguments = wire.CutArguments(k.args.String())
-	} else {
-		b.Arguments, b.RawArguments = wire.FinishArguments(k.args.String())
-	}
-	return b
 }

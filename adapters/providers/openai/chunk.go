@@ -69,14 +69,6 @@ func readUsage(raw wire.Raw) *domain.Usage {
 	return u
 }
 
-// read decodes the object raw into a value of T, the zero value when raw is none.
-func read[T any](raw wire.Raw) (v T) {
-	if len(raw) > 0 && raw.Kind() == '{' {
-		_ = wire.Decode(raw, &v) // valid as a part of the chunk, and every member is raw
-	}
-	return v
-}
-
 // list returns the elements of an array; a single object counts as a list of one.
 func list(raw wire.Raw) []wire.Raw {
 	if len(raw) > 0 && raw.Kind() == '{' {

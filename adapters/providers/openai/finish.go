@@ -52,57 +52,6 @@ func (d *decoder) end(reason string) error {
 		}
 		return e
 	}
-	d.finish = wire.Graver(d.finish, stop)
+	d.Stop = wire.Graver(d.Stop, stop)
 	return nil
-}
-
-// Reply returns the complete answer, or the fault that makes it a failed attempt with what had arrived.
-func (d *decoder) Reply(asked string) (ports.Reply, error) {
-	cut := d.finish == domain.StopLength || d.finish == domain.StopRefusal
-	r := d.assemble(asked, cut)
-	r.StopReason = d.finish
-	switch {
-	case d.unnamed():
-		return r, &ports.ProviderError{Class: ports.Retryable, Code: "unnamed_tool_call", Message: "a tool call ended without a name"}
-	case d.finish == domain.StopEndTurn && len(d.calls.all) > 0:
-		r.StopReason = domain.StopToolUse
-	case d.finish == domain.StopToolUse && len(d.calls.all) == 0:
-		return r, &ports.ProviderError{Class: ports.Retryable, Code: "missing_tool_call", Message: "the answer announced tool calls and held none"}
-	case d.finish == domain.StopEndTurn && d.refused:
-		r.StopReason = domain.StopRefusal
-	}
-	return wire.Complete(r)
-}
-
-// Partial returns what had arrived of an answer that failed.
-func (d *decoder) Partial(asked string) ports.Reply { return d.assemble(asked, true) }
-
-func (d *decoder) assemble(asked string, cut bool) ports.Reply {
-	r := ports.Reply{Usage: d.usage, Model: d.model}
-	if r.Model == "" {
-		r.Model = asked
-	}
-	for _, p := range d.parts {
-		d.close(p)
-		switch {
-		case p.call != nil && p.call.hasName():
-			b := p.call.block(cut)
-			b.Name = d.ownName(b.Name)
-			r.Content = append(r.Content, b)
-		case p.kind == domain.ThinkingBlock && p.text.Len() > 0:
-			r.Content = append(r.Content, domain.Block{Type: domain.ThinkingBlock, Thinking: p.text.String()})
-		case p.kind == domain.TextBlock && p.text.Len() > 0:
-			r.Content = append(r.Content, domain.Block{Type: domain.TextBlock, Text: p.text.String()})
-		}
-	}
-	return r
-}
-
-func (d *decoder) unnamed() bool {
-	for _, k := range d.calls.all {
-		if !k.hasName() {
-			return true
-		}
-	}
-	return false
 }

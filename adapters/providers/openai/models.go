@@ -8,13 +8,8 @@ import (
 	"github.com/keel-agent/keel/ports"
 )
 
-// Models lists what the backend lists; see wire.Catalogue.
-func (p *Provider) Models(ctx context.Context, credential ports.Confidential) ([]ports.Model, error) {
-	return p.catalogue.Models(ctx, credential)
-}
-
-func listModels(ctx context.Context, backend *wire.Backend) ([]ports.Model, error) {
-	body, err := backend.Get(ctx, "/models")
+func listModels(ctx context.Context, get func(path string) ([]byte, error)) ([]ports.Model, error) {
+	body, err := get("/models")
 	if err != nil {
 		return nil, err
 	}

@@ -1,8 +1,6 @@
 package openai
 
 import (
-	"bytes"
-
 	"github.com/keel-agent/keel/adapters/providers/wire"
 	"github.com/keel-agent/keel/ports"
 )
@@ -56,30 +54,4 @@ func (p *Provider) build(req ports.ModelRequest) *request {
 		r.Tools = append(r.Tools, tool{Type: "function", Function: f})
 	}
 	return r
-}
-
-// encode returns the bytes of r.
-func (r *request) encode() ([]byte, error) {
-	b, err := wire.Encode(r)
-	if err != nil {
-		return nil, &ports.ProviderError{Class: ports.Fatal, Code: "request", Message: "the request cannot be written: " + err.Error(), Err: err}
-	}
-	return b, nil
-}
-
-// learn reads the body of the refusal of r and reports whether the next request will be shaped otherwise: it goes without
-// a parameter that r had.
-func (p *Provider) learn(r *request, body []byte) bool {
-	has := func(name string) bool { return bytes.Contains(body, []byte(name)) }
-	switch {
-	case r.StreamOptions != nil && (has("stream_options") || has("include_usage")):
-		p.noStreamOptions.Store(true)
-	case r.MaxTokens > 0 && has("max_completion_tokens") && has("max_tokens"):
-		p.completionTokens.Store(r.Model, true)
-	case r.Temperature != nil && has("temperature"):
-		p.noTemperature.Store(r.Model, true)
-	default:
-		return false
-	}
-	return true
 }

@@ -24,9 +24,9 @@ var (
 func requestOf(t *testing.T, req ports.ModelRequest) string {
 	p, err := New(Config{BaseURL: "http://127.0.0.1:1"})
 	require.NoError(t, err)
-	body, err := p.build(req).encode()
+	body, err := wire.Encode(p.build(req))
 	require.NoError(t, err)
-	again, err := p.build(req).encode()
+	again, err := wire.Encode(p.build(req))
 	require.NoError(t, err)
 	require.Equal(t, string(body), string(again), "equal requests have equal bytes")
 	require.NoError(t, openaitest.Check(body), "%s", body)

@@ -11,7 +11,7 @@ import (
 	"github.com/keel-agent/keel/ports"
 )
 
-var newDecoder wiretest.NewDecoder = func(emit func(ports.Delta)) wire.Decoder { return &decoder{emit: emit} }
+var newDecoder wiretest.NewDecoder = func(emit func(ports.Delta)) wire.Decoder { return &decoder{Draft: wire.Draft{Emit: emit}} }
 
 // TestFixtures: K01 to K04 and the other liberties of this wire, in pieces of any number and size.
 func TestFixtures(t *testing.T) { wiretest.TestFixtures(t, newDecoder, fixtures) }
@@ -30,7 +30,9 @@ func TestHeldTextComesBeforeTheNextBlock(t *testing.T) {
 func TestNamesOfTools(t *testing.T) {
 	odd := wire.ToolName("files.read", maxName)
 	names := wire.ToolNames([]ports.ToolSpec{{Name: "files.read"}}, maxName)
-	named := wiretest.NewDecoder(func(emit func(ports.Delta)) wire.Decoder { return &decoder{emit: emit, names: names} })
+	named := wiretest.NewDecoder(func(emit func(ports.Delta)) wire.Decoder {
+		return &decoder{Draft: wire.Draft{Emit: emit, Names: names}}
+	})
 	got := named.Decode(t, strings.NewReader(stream(calls0(headOf("0", "ca", odd, "{}")), calls0(headOf("1", "cb", "made_up", "{}")), finishWith("tool_calls"))))
 	require.NoError(t, got.Err)
 	require.Equal(t, "files.read", got.Reply.Content[0].Name)

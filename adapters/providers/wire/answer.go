@@ -36,7 +36,8 @@ const (
 
 // Decoder turns the events of one answer into a reply.
 type Decoder interface {
-	// Event takes the next event, its data without white space around it. The error is a *ports.ProviderError that ends the answer.
+	// Event takes the next event, its data without white space around it. What the event field calls an error does not come here,
+	// nor does the line "[DONE]". The error is a *ports.ProviderError that ends the answer.
 	Event(Event) (Life, error)
 	// Whole takes the JSON body of an answer that is no stream. The error is a *ports.ProviderError.
 	Whole(body []byte) error
@@ -108,15 +109,19 @@ func readEvents(stream *Stream, d Decoder, watch *Watch) (Life, error) {
 // take gives e to d: line by line where a server ended events with one line feed in place of two.
 func take(d Decoder, e Event) (Life, error) {
 	e.Data = strings.TrimSpace(e.Data)
-	if e.Data == "" {
+	switch {
+	case e.Data == "":
 		return Ping, nil
-	}
-	if e.Type == "error" || !strings.Contains(e.Data, "\n") || json.Valid([]byte(e.Data)) {
+	case e.Data == "[DONE]": // of OpenAI, and of imitations of other wires
+		return Done, nil
+	case e.Type == "error":
+		return Ping, errorEvent(e.Data).Error()
+	case !strings.Contains(e.Data, "\n") || json.Valid([]byte(e.Data)):
 		return d.Event(e)
 	}
 	best := Ping
 	for line := range strings.Lines(e.Data) {
-		l, err := d.Event(Event{Data: strings.TrimSpace(line)})
+		l, err := take(d, Event{Data: line})
 		if err != nil {
 			return l, err
 		}

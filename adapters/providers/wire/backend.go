@@ -16,29 +16,31 @@ import (
 	"github.com/keel-agent/keel/ports"
 )
 
-// Backend is a server at an address, and how to ask it. It is safe for concurrent use.
-type Backend struct {
-	base    string
-	client  *http.Client
-	owned   bool // the client is the backend's own
-	header  http.Header
-	secrets Secrets
-	idle    time.Duration
+// backend is a server at an address, and how to ask it. It is safe for concurrent use.
+type backend struct {
+	base      string
+	client    *http.Client
+	owned     bool // the client is the backend's own
+	header    http.Header
+	keyHeader string
+	keyScheme string
+	secrets   Secrets
+	idle      time.Duration
 }
 
 // BackendConfig says where a backend is and what every request to it carries.
 type BackendConfig struct {
 	BaseURL    string            // in front of every path; without a query and a slash at its end
+	KeyHeader  string            // the header that the key stands in, the provider's or a tenant's
+	KeyScheme  string            // in front of the key, such as "Bearer "
+	Key        string            // the provider's own, without the white space around it; "" sends none
 	Header     map[string]string // sent with every request; the values count as secrets
 	Public     map[string]string // sent with every request too, but no secret
-	Secrets    []string          // further texts that no error may tell
-	HTTPClient *http.Client      // default: one of its own, which Close closes; redirects are never followed
+	HTTPClient *http.Client      // default: one of its own, which is closed; redirects are never followed
 	Idle       time.Duration     // how long the backend may be silent in an answer; 0 means DefaultIdle
 }
 
-// NewBackend returns the backend of cfg. It returns an error, which tells no value of cfg, when the base URL is not one
-// of HTTP or a header is malformed.
-func NewBackend(cfg BackendConfig) (*Backend, error) {
+func newBackend(cfg BackendConfig) (*backend, error) {
 	u, err := url.Parse(cfg.BaseURL)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 		return nil, errors.New("the base URL must be an http or https URL") // without the URL: it may hold credentials
@@ -46,46 +48,63 @@ func NewBackend(cfg BackendConfig) (*Backend, error) {
 	if u.RawQuery != "" || u.Fragment != "" {
 		return nil, errors.New("the base URL must have neither a query nor a fragment")
 	}
-	b := &Backend{base: cfg.BaseURL, header: http.Header{}, idle: cfg.Idle, owned: cfg.HTTPClient == nil}
+	b := &backend{
+		base: cfg.BaseURL, header: http.Header{}, keyHeader: cfg.KeyHeader, keyScheme: cfg.KeyScheme,
+		idle: cfg.Idle, owned: cfg.HTTPClient == nil,
+	}
 	for name, value := range cfg.Public {
 		b.header.Set(name, value)
 	}
+	if key := strings.TrimSpace(cfg.Key); key != "" {
+		b.setKey(key)
+	}
 	for name, value := range cfg.Header {
-		if strings.ContainsAny(name+value, "\r\n\x00") {
-			return nil, errors.New("a header or the API key holds a line break or U+0000")
-		}
 		b.header.Set(name, value)
-	}
-	b.secrets = secretsOf(cfg, u)
-	client := http.Client{}
-	if b.owned {
-		client.Transport = newTransport()
-	} else {
-		client = *cfg.HTTPClient
-	}
-	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	b.client = &client
-	return b, nil
-}
-
-func secretsOf(cfg BackendConfig, u *url.URL) Secrets {
-	s := append(Secrets(nil), cfg.Secrets...)
-	for _, value := range cfg.Header {
-		s = append(s, value)
+		b.secrets = append(b.secrets, value)
 		if _, token, ok := strings.Cut(value, " "); ok { // "Bearer token"
-			s = append(s, token)
+			b.secrets = append(b.secrets, token)
 		}
+	}
+	if malformed(b.header) {
+		return nil, errors.New("a header or the API key holds a line break or U+0000")
 	}
 	if u.User != nil {
 		password, _ := u.User.Password()
-		s = append(s, password, u.User.Username())
+		b.secrets = append(b.secrets, password, u.User.Username())
 	}
-	return s
+	b.client = clientOf(cfg.HTTPClient)
+	return b, nil
 }
 
-// As returns the backend for requests with a tenant's credential: prefix and the credential take the place of the header of
-// that name. Without a credential it is b itself. The fault it returns, for one that no header can carry, does not tell it.
-func (b *Backend) As(header, prefix string, credential ports.Confidential) (*Backend, error) {
+func malformed(header http.Header) bool {
+	for name, values := range header {
+		if strings.ContainsAny(name+strings.Join(values, ""), "\r\n\x00") {
+			return true
+		}
+	}
+	return false
+}
+
+// clientOf returns a client like the given one, of its own for nil, that follows no redirects.
+func clientOf(given *http.Client) *http.Client {
+	client := http.Client{}
+	if given != nil {
+		client = *given
+	} else {
+		client.Transport = newTransport()
+	}
+	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return &client
+}
+
+func (b *backend) setKey(key string) {
+	b.header.Set(b.keyHeader, b.keyScheme+key)
+	b.secrets = append(slices.Clip(b.secrets), b.keyScheme+key, key)
+}
+
+// as returns the backend for requests with a tenant's credential, which takes the place of the provider's key. Without a
+// credential it is b itself. The fault it returns, for one that no header can carry, does not tell it.
+func (b *backend) as(credential ports.Confidential) (*backend, error) {
 	if !credential.Given() {
 		return b, nil
 	}
@@ -95,8 +114,7 @@ func (b *Backend) As(header, prefix string, credential ports.Confidential) (*Bac
 	}
 	other := *b
 	other.header = b.header.Clone()
-	other.header.Set(header, prefix+key)
-	other.secrets = append(slices.Clip(b.secrets), key)
+	other.setKey(key)
 	return &other, nil
 }
 
@@ -113,11 +131,8 @@ func newTransport() *http.Transport {
 	}
 }
 
-// Redact returns err without the secrets of the backend.
-func (b *Backend) Redact(err error) error { return b.secrets.Redact(err) }
-
-// Close closes the connections that no request uses, unless the client was given.
-func (b *Backend) Close() {
+// close closes the connections that no request uses, unless the client was given.
+func (b *backend) close() {
 	if b.owned {
 		b.client.CloseIdleConnections()
 	}
@@ -126,13 +141,13 @@ func (b *Backend) Close() {
 const (
 	// maxErrorBody bounds what is read of an error body.
 	maxErrorBody = 64 << 10
-	// lookTimeout and maxLook bound Get.
+	// lookTimeout and maxLook bound get.
 	lookTimeout = 10 * time.Second
 	maxLook     = 8 << 20
 )
 
-// Get returns the body at path. Of an answer that is no success it returns the fault.
-func (b *Backend) Get(ctx context.Context, path string) ([]byte, error) {
+// get returns the body at path. Of an answer that is no success it returns the fault.
+func (b *backend) get(ctx context.Context, path string) ([]byte, error) {
 	watched, watch := NewWatch(ctx, lookTimeout)
 	defer watch.Stop()
 	resp, err := b.do(watched, watch, http.MethodGet, path, nil)
@@ -150,38 +165,35 @@ func (b *Backend) Get(ctx context.Context, path string) ([]byte, error) {
 	return body, nil
 }
 
-// Refusal looks at a refused request, of which the backend tells status and body. It returns nil when that is final, else
-// an error for Generate to return as it is: the codec's own sign that another request should be tried.
-type Refusal func(status int, body []byte) error
-
-// Generate posts body to path and reads the answer with d. model is what was asked for.
-func (b *Backend) Generate(ctx context.Context, path string, body []byte, model string, d Decoder, refused Refusal) (ports.Reply, error) {
+// generate posts body, that of r, and has r's decoder read the answer. model is what was asked for. again is true for a request
+// that was refused when refused says so.
+func (b *backend) generate(ctx context.Context, r Request, body []byte, model string, refused func(int, []byte) bool) (reply ports.Reply, again bool, err error) {
 	watched, watch := NewWatch(ctx, b.idle)
 	defer watch.Stop()
-	resp, err := b.do(watched, watch, http.MethodPost, path, body)
+	resp, err := b.do(watched, watch, http.MethodPost, r.Path, body)
 	if err != nil {
-		return ports.Reply{Model: model}, err
+		return ports.Reply{Model: model}, false, err
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode >= 300 {
-		err := refusal(resp, watch, refused)
+		again, err := refusal(resp, watch, refused)
 		if ctx.Err() != nil {
-			err = context.Cause(ctx)
+			again, err = false, context.Cause(ctx)
 		}
-		return ports.Reply{Model: model}, err
+		return ports.Reply{Model: model}, again, err
 	}
-	reply, err := ReadAnswer(resp.Body, model, d, watch)
+	reply, err = ReadAnswer(resp.Body, model, r.Answer, watch)
 	if ctx.Err() != nil {
-		return reply, context.Cause(ctx)
+		return reply, false, context.Cause(ctx)
 	}
 	var fault *ports.ProviderError
 	if errors.As(err, &fault) && fault.RetryAfter == 0 {
 		fault.RetryAfter = RetryAfter(resp.Header, time.Now())
 	}
-	return reply, err
+	return reply, false, err
 }
 
-func (b *Backend) do(ctx context.Context, watch *Watch, method, path string, body []byte) (*http.Response, error) {
+func (b *backend) do(ctx context.Context, watch *Watch, method, path string, body []byte) (*http.Response, error) {
 	var content io.Reader
 	if body != nil {
 		content = bytes.NewReader(body)
@@ -202,17 +214,17 @@ func (b *Backend) do(ctx context.Context, watch *Watch, method, path string, bod
 	return resp, nil
 }
 
-// refusal returns the fault of an answer that is none.
-func refusal(resp *http.Response, watch *Watch, refused Refusal) error {
+// refusal reads an answer that is none. It returns again when refused says so, else the fault.
+func refusal(resp *http.Response, watch *Watch, refused func(int, []byte) bool) (again bool, err error) {
 	if resp.StatusCode < 400 {
-		return responseFault(resp, nil)
+		return false, responseFault(resp, nil)
 	}
 	watch.Last(tail)
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
-	if err := refused(resp.StatusCode, body); err != nil {
-		return err
+	if refused(resp.StatusCode, body) {
+		return true, nil
 	}
-	return responseFault(resp, body)
+	return false, responseFault(resp, body)
 }
 
 func responseFault(resp *http.Response, body []byte) error {

@@ -3,6 +3,8 @@ package wire
 import (
 	"bytes"
 	"strings"
+
+	"github.com/keel-agent/keel/ports"
 )
 
 // ReadFault looks for an error in the JSON of a body or of a chunk: {"error":…} with an object or a text, the same in
@@ -25,6 +27,29 @@ func objectFault(o map[string]Raw) (Fault, bool) {
 		return members(o), true
 	}
 	return Fault{}, false
+}
+
+// errorEvent reads the data of an event that is called an error.
+func errorEvent(data string) Fault {
+	if f, ok := ReadFault([]byte(data)); ok {
+		return f
+	}
+	if raw := Raw(data); raw.IsValid() {
+		return ErrorValue(raw)
+	}
+	return Fault{Message: data}
+}
+
+// EventFault returns the fault of an event, or of a whole answer, that is none: the one that its data tell, else that they are
+// not what the wire says, for a reason if there is one.
+func EventFault(data []byte, why error) *ports.ProviderError {
+	if f, ok := ReadFault(data); ok {
+		return f.Error()
+	}
+	if why != nil {
+		return Malformed("the answer is not of its wire: " + why.Error())
+	}
+	return Malformed("the answer is not of its wire")
 }
 
 // IsError reports whether the value of an error member tells one: null, false and the empty text do not.

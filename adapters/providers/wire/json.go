@@ -35,6 +35,9 @@ func Quoted(s string) Raw {
 // IsNull reports whether raw is absent or null.
 func IsNull(raw Raw) bool { return len(raw) == 0 || raw.Kind() == 'n' }
 
+// Tells reports whether raw is a JSON string that is not empty.
+func Tells(raw Raw) bool { return len(raw) > 0 && raw.Kind() == '"' && string(raw) != `""` }
+
 // String returns the text of the JSON string raw, "" for any other value.
 func String(raw Raw) string {
 	var t Text

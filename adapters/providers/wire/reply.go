@@ -11,9 +11,7 @@ import (
 // had any text or call is a failed attempt: it comes back beside a fault with the code "length".
 func Complete(r ports.Reply) (ports.Reply, error) {
 	if r.StopReason == domain.StopLength && !says(r.Content) {
-		return r, &ports.ProviderError{
-			Class: ports.Retryable, Code: string(domain.StopLength), Message: "the token cap was reached before any text or tool call",
-		}
+		return r, failed(string(domain.StopLength), "the token cap was reached before any text or tool call")
 	}
 	return r, nil
 }

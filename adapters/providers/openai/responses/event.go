@@ -42,14 +42,6 @@ type (
 	}
 )
 
-// read decodes the object raw into a value of T, the zero value when raw is none.
-func read[T any](raw wire.Raw) (v T) {
-	if len(raw) > 0 && raw.Kind() == '{' {
-		_ = wire.Decode(raw, &v) // valid as a part of the event, and every member is raw
-	}
-	return v
-}
-
 // readUsage returns the counters of a usage object, nil when raw tells none. Input includes what came from a cache.
 func readUsage(raw wire.Raw) *domain.Usage {
 	o := wire.Object(raw)

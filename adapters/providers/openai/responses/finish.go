@@ -42,7 +42,7 @@ func (d *decoder) finish(name string, r response) error {
 	if err := d.reconcile(wire.Array(r.Output)); err != nil {
 		return err
 	}
-	d.stop = stop
+	d.Stop = stop
 	return nil
 }
 
@@ -54,11 +54,11 @@ func broken(code, message string) error {
 func (d *decoder) reconcile(list []wire.Raw) error {
 	settled := make(map[*output]bool, len(list))
 	for i, raw := range list {
-		item := read[outputItem](raw)
-		k := kindOf(item)
-		o := d.unsettled(settled, k, int64(i), wire.String(item.ID))
+		item := wire.Members[outputItem](raw)
+		t := typeOf(item)
+		o := d.unsettled(settled, t, int64(i), wire.String(item.ID))
 		if o == nil {
-			o = d.opened(k, int64(i), wire.String(item.ID))
+			o = d.open(t, int64(i), wire.String(item.ID))
 		}
 		settled[o] = true
 		if err := d.settleItem(o, item); err != nil {
@@ -70,11 +70,11 @@ func (d *decoder) reconcile(list []wire.Raw) error {
 
 // unsettled returns the item that was sent for one of the whole response: of the same kind, with its id, else at its
 // place, else the first one left.
-func (d *decoder) unsettled(settled map[*output]bool, k kind, index int64, id string) *output {
+func (d *decoder) unsettled(settled map[*output]bool, t domain.BlockType, index int64, id string) *output {
 	var at, first *output
 	for _, o := range d.items {
 		switch {
-		case o.kind != k || settled[o]:
+		case o.kind != t || settled[o]:
 			continue
 		case id != "" && o.id == id:
 			return o
@@ -86,42 +86,4 @@ func (d *decoder) unsettled(settled map[*output]bool, k kind, index int64, id st
 		}
 	}
 	return cmp.Or(at, first)
-}
-
-// Reply returns the complete answer, or the fault that makes it a failed attempt with what had arrived.
-func (d *decoder) Reply(asked string) (ports.Reply, error) {
-	r := d.assemble(asked, d.stop != domain.StopEndTurn)
-	r.StopReason = d.stop
-	switch {
-	case d.unnamed():
-		return r, broken("unnamed_tool_call", "a tool call ended without a name")
-	case d.stop == domain.StopEndTurn && d.calls > 0:
-		r.StopReason = domain.StopToolUse
-	case d.stop == domain.StopEndTurn && d.refused:
-		r.StopReason = domain.StopRefusal
-	}
-	return wire.Complete(r)
-}
-
-// Partial returns what had arrived of an answer that failed.
-func (d *decoder) Partial(asked string) ports.Reply { return d.assemble(asked, true) }
-
-func (d *decoder) assemble(asked string, cut bool) ports.Reply {
-	r := ports.Reply{Usage: d.usage, Model: cmp.Or(d.model, asked)}
-	for _, p := range d.blocks {
-		d.close(p)
-		if b, ok := p.finished(cut); ok {
-			r.Content = append(r.Content, b)
-		}
-	}
-	return r
-}
-
-func (d *decoder) unnamed() bool {
-	for _, p := range d.blocks {
-		if p.kind == call && !p.named() {
-			return true
-		}
-	}
-	return false
 }

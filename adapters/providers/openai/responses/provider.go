@@ -1,8 +1,6 @@
 package responses
 
 import (
-	"cmp"
-	"context"
 	"sync"
 
 	"github.com/keel-agent/keel/adapters/providers/openai"
@@ -15,9 +13,7 @@ const DefaultName = "openai-responses"
 
 // Provider generates answers at one backend of the Responses wire.
 type Provider struct {
-	name      string
-	backend   *wire.Backend
-	catalogue *wire.Catalogue
+	*wire.Client
 
 	refused sync.Map // true by refusal: what a model is not asked again
 }
@@ -26,20 +22,9 @@ var _ ports.Provider = (*Provider)(nil)
 
 // New returns a provider. It returns an error when the base URL is not one of HTTP, or a header is malformed.
 func New(cfg openai.Config) (*Provider, error) {
-	backend, catalogue, err := cfg.Open()
+	client, err := cfg.Client(DefaultName)
 	if err != nil {
 		return nil, err
 	}
-	return &Provider{name: cmp.Or(cfg.Name, DefaultName), backend: backend, catalogue: catalogue}, nil
+	return &Provider{Client: client}, nil
 }
-
-// Name returns the configured name.
-func (p *Provider) Name() string { return p.name }
-
-// Models lists what the backend lists; see wire.Catalogue.
-func (p *Provider) Models(ctx context.Context, credential ports.Confidential) ([]ports.Model, error) {
-	return p.catalogue.Models(ctx, credential)
-}
-
-// Close closes the connections that no request uses, unless the client was given.
-func (p *Provider) Close() { p.backend.Close() }

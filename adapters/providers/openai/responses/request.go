@@ -57,7 +57,7 @@ func (p *Provider) build(req ports.ModelRequest, history thoughts) (*request, er
 	if s := wire.Clean(req.System); strings.TrimSpace(s) != "" {
 		r.Instructions = s
 	}
-	r.Input = input(req.Messages, maker{p.name, family(req.Model), history.none})
+	r.Input = input(req.Messages, maker{p.Name(), family(req.Model), history.none})
 	if req.Options.MaxTokens > 0 {
 		r.MaxOutputTokens = max(req.Options.MaxTokens, minOutput)
 	}
@@ -95,17 +95,8 @@ func (p *Provider) think(r *request, level string) error {
 	return nil
 }
 
-// encode returns the bytes of r.
-func (r *request) encode() ([]byte, error) {
-	b, err := wire.Encode(r)
-	if err != nil {
-		return nil, &ports.ProviderError{Class: ports.Fatal, Code: "request", Message: "the request cannot be written: " + err.Error(), Err: err}
-	}
-	return b, nil
-}
-
-// reasons reports whether r sends reasoning back.
-func (r *request) reasons() bool {
+// replays reports whether r sends reasoning back.
+func (r *request) replays() bool {
 	for _, i := range r.Input {
 		if i.Type == reasoningType {
 			return true

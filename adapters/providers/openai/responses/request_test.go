@@ -34,7 +34,7 @@ func requestOf(t testing.TB, req ports.ModelRequest) string {
 	for i := range bodies {
 		r, err := p.build(req, thoughts{})
 		require.NoError(t, err)
-		body, err := r.encode()
+		body, err := wire.Encode(r)
 		require.NoError(t, err)
 		bodies[i] = string(body)
 	}
@@ -61,7 +61,7 @@ func assistantOf(blocks ...domain.Block) domain.Message {
 func reasoned(model, id string, summary ...string) domain.Block {
 	raw := wire.Raw(`{"type":"reasoning","id":"` + id + `","status":null,"summary":` + responsestest.Summary(summary...) +
 		`,"encrypted_content":"` + responsestest.Sign(model, id, summary...) + `"}`)
-	return thinks(strings.Join(summary, "\n\n"), signature(read[outputItem](raw)))
+	return thinks(strings.Join(summary, "\n\n"), signature(wire.Members[outputItem](raw)))
 }
 
 func TestRequest(t *testing.T) {
@@ -180,7 +180,7 @@ func TestReasoningGoesBackToItsMaker(t *testing.T) {
 
 // TestSignature: what cannot be sent back has none.
 func TestSignature(t *testing.T) {
-	of := func(raw string) string { return signature(read[outputItem](wire.Raw(raw))) }
+	of := func(raw string) string { return signature(wire.Members[outputItem](wire.Raw(raw))) }
 	require.Equal(t, `reasoning_item:{"summary":[],"encrypted_content":"e"}`, of(`{"id":null,"summary":null,"encrypted_content":"e"}`))
 	require.Empty(t, of(`{"id":"rs_1","summary":[],"encrypted_content":""}`))
 	require.Empty(t, of(`{"id":"rs_1","summary":[],"encrypted_content":7}`))

@@ -11,7 +11,7 @@ import (
 	"github.com/keel-agent/keel/ports"
 )
 
-var newDecoder wiretest.NewDecoder = func(emit func(ports.Delta)) wire.Decoder { return &decoder{emit: emit} }
+var newDecoder wiretest.NewDecoder = func(emit func(ports.Delta)) wire.Decoder { return &decoder{Draft: wire.Draft{Emit: emit}} }
 
 // TestFixtures: K01 to K04 and the other shapes of this wire, in pieces of any number and size.
 func TestFixtures(t *testing.T) { wiretest.TestFixtures(t, newDecoder, wiretest.Streams(t, fixtures)) }
@@ -32,7 +32,9 @@ func TestHeldTextComesBeforeTheNextItem(t *testing.T) {
 func TestNamesOfTools(t *testing.T) {
 	odd := wire.ToolName("files.read", maxName)
 	names := wire.ToolNames([]ports.ToolSpec{{Name: "files.read"}, {Name: "f"}}, maxName)
-	named := wiretest.NewDecoder(func(emit func(ports.Delta)) wire.Decoder { return &decoder{emit: emit, names: names} })
+	named := wiretest.NewDecoder(func(emit func(ports.Delta)) wire.Decoder {
+		return &decoder{Draft: wire.Draft{Emit: emit, Names: names}}
+	})
 	got := named.Decode(t, strings.NewReader(strings.ReplaceAll(wiretest.StreamOf(t, "parallel-calls"), `"name":"f"`, `"name":"`+odd+`"`)))
 	require.NoError(t, got.Err)
 	require.Equal(t, "files.read", got.Reply.Content[1].Name)

@@ -6,81 +6,67 @@ import (
 	"strconv"
 
 	"github.com/keel-agent/keel/adapters/providers/wire"
+	"github.com/keel-agent/keel/domain"
 )
 
-// kind is what an item is to a reply.
-type kind int
+// itemTypes are the types of items that this server asks for, by what they become.
+var itemTypes = map[string]domain.BlockType{"message": domain.TextBlock, reasoningType: domain.ThinkingBlock, "function_call": domain.CallBlock}
 
-const (
-	ignored kind = iota // of a type that this server did not ask for
-	saying              // a message
-	thought             // reasoning
-	call                // a function call
-)
-
-var kinds = map[string]kind{"message": saying, reasoningType: thought, "function_call": call}
-
-func kindOf(item outputItem) kind { return kinds[wire.String(item.Type)] }
+func typeOf(item outputItem) domain.BlockType { return itemTypes[wire.String(item.Type)] }
 
 // output is an item on its way.
 type output struct {
-	kind   kind
-	index  int64 // -1 where none was told
+	kind   domain.BlockType // "" for an item that this server did not ask for
+	index  int64            // -1 where none was told
 	id     string
 	blocks []*block // of a message one for each of its texts, else one
+}
+
+// block is what an item, or a text of it, becomes.
+type block struct {
+	*wire.Part
+	place string // of a text in its message, of the newest piece in a thought
 }
 
 // first returns the block of an item that has one.
 func (o *output) first() *block { return o.blocks[0] }
 
 // open begins an item at an index, even where one is already: some backends say 0 of each.
-func (d *decoder) open(k kind, index wire.Raw, id string) *output {
-	i, ok := wire.Int(index)
-	if !ok {
-		i = -1
-	}
-	return d.opened(k, i, id)
-}
-
-func (d *decoder) opened(k kind, index int64, id string) *output {
-	o := &output{kind: k, index: index, id: id}
+func (d *decoder) open(t domain.BlockType, index int64, id string) *output {
+	o := &output{kind: t, index: index, id: id}
 	d.items = append(d.items, o)
-	d.size++ // an item is something, whatever it holds
-	if k == thought || k == call {
+	d.Grow(1) // an item is something, whatever it holds
+	if t == domain.ThinkingBlock || t == domain.CallBlock {
 		d.begin(o, "")
 	}
 	return o
 }
 
-// begin begins a block of o. What the ones before still held back comes first.
+// begin begins a block of o.
 func (d *decoder) begin(o *output, place string) *block {
-	for _, k := range []kind{thought, saying} {
-		if p := d.newest[k]; p != nil {
-			d.close(p)
-		}
-	}
-	p := &block{kind: o.kind, place: place}
-	if d.newest == nil {
-		d.newest = map[kind]*block{}
-	}
-	d.newest[o.kind] = p
-	o.blocks, d.blocks = append(o.blocks, p), append(d.blocks, p)
-	if o.kind == call {
-		p.ordinal = d.calls
-		d.calls++
-	}
+	p := &block{d.Open(domain.Block{Type: o.kind}), place}
+	p.Pending = true
+	o.blocks = append(o.blocks, p)
 	return p
+}
+
+// indexOf returns the index that raw tells, -1 for none.
+func indexOf(raw wire.Raw) int64 {
+	if i, ok := wire.Int(raw); ok {
+		return i
+	}
+	return -1
 }
 
 // item returns the item that an event is about: the latest of its kind with both its index and its id, else with its
 // index, else with its id where the event has no index. Ids alone prove little: some backends give a new one to each
 // event. An item that was never announced begins here.
-func (d *decoder) item(k kind, v event) *output {
+func (d *decoder) item(t domain.BlockType, v event) *output {
 	index, indexed := wire.Int(v.OutputIndex)
 	id := wire.String(v.ItemID)
 	var near *output
 	for _, o := range slices.Backward(d.items) {
-		if o.kind != k || indexed && o.index != index {
+		if o.kind != t || indexed && o.index != index {
 			continue
 		}
 		if id == "" || o.id == id {
@@ -93,47 +79,43 @@ func (d *decoder) item(k kind, v event) *output {
 	if near != nil {
 		return near
 	}
-	return d.open(k, v.OutputIndex, id)
+	return d.open(t, indexOf(v.OutputIndex), id)
 }
 
 // text returns the text that an event is about. refusal says that the model declines in it.
-func (d *decoder) text(v event, refusal bool) *block {
-	o := d.item(saying, v)
+func (d *decoder) text(v event, refusal bool) *wire.Part {
+	o := d.item(domain.TextBlock, v)
 	place := wire.Label(v.ContentIndex)
-	d.refused = d.refused || refusal
+	d.Declined = d.Declined || refusal
 	for _, p := range slices.Backward(o.blocks) {
 		if place == "" || p.place == place {
-			return p
+			return p.Part
 		}
 	}
-	return d.begin(o, place)
+	return d.begin(o, place).Part
 }
 
 // head takes what an item tells of itself when it begins, and again when it is done.
 func (d *decoder) head(o *output, item outputItem) {
-	if o.kind != call {
+	if o.kind != domain.CallBlock {
 		return
 	}
-	p := o.first()
-	p.id = cmp.Or(wire.Label(item.CallID), p.id, wire.Label(item.ID))
-	if name := wire.Clean(wire.String(item.Name)); !p.named() {
-		p.name = name
-		if own, ok := d.names[name]; ok {
-			p.name = own
-		}
+	p := o.first().Part
+	p.ProviderID = cmp.Or(wire.Label(item.CallID), p.ProviderID, wire.Label(item.ID))
+	if !p.Named() {
+		d.Name(p, wire.Clean(wire.String(item.Name)))
 	}
-	d.showCall(p)
 }
 
 // settleItem takes an item that is whole.
 func (d *decoder) settleItem(o *output, item outputItem) error {
 	d.head(o, item)
 	switch o.kind {
-	case call:
-		return d.settleArguments(o.first(), item.Arguments)
-	case thought:
-		return d.settleThought(o.first(), item)
-	case saying:
+	case domain.CallBlock:
+		return d.settleArguments(o.first().Part, item.Arguments)
+	case domain.ThinkingBlock:
+		return d.settleThought(o.first().Part, item)
+	case domain.TextBlock:
 		return d.settleTexts(o, wire.Array(item.Content))
 	}
 	return nil
@@ -146,7 +128,7 @@ func (d *decoder) settleTexts(o *output, parts []wire.Raw) error {
 		literal := m["text"]
 		if wire.IsNull(literal) {
 			literal = m["refusal"]
-			d.refused = d.refused || wire.String(literal) != ""
+			d.Declined = d.Declined || wire.String(literal) != ""
 		}
 		if wire.String(literal) == "" {
 			continue
@@ -156,7 +138,7 @@ func (d *decoder) settleTexts(o *output, parts []wire.Raw) error {
 		if p == nil {
 			p = d.begin(o, place)
 		}
-		if err := d.settle(p, literal); err != nil {
+		if err := d.settle(p.Part, literal); err != nil {
 			return err
 		}
 	}
