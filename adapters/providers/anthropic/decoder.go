@@ -11,7 +11,7 @@ type decoder struct {
 	wire.Draft
 	id     string
 	at     map[int64]*wire.Part // the latest block of each index
-	blocks int
+	blocks []*wire.Part
 	counts counters
 	full   bool // the model's window ended the answer
 }
@@ -41,11 +41,11 @@ func (d *decoder) take(name string, v event) error {
 	case "message_start":
 		return d.begin(wire.Members[wholeMessage](v.Message))
 	case "content_block_start":
-		return d.open(d.index(v.Index, d.blocks), wire.Members[contentBlock](v.ContentBlock))
+		return d.open(d.index(v.Index, len(d.blocks)), wire.Members[contentBlock](v.ContentBlock))
 	case "content_block_delta":
-		return d.piece(d.at[d.index(v.Index, d.blocks-1)], wire.Members[contentDelta](v.Delta))
+		return d.piece(d.at[d.index(v.Index, len(d.blocks)-1)], wire.Members[contentDelta](v.Delta))
 	case "content_block_stop":
-		if p := d.at[d.index(v.Index, d.blocks-1)]; p != nil {
+		if p := d.at[d.index(v.Index, len(d.blocks)-1)]; p != nil {
 			p.Pending = false
 			d.Close(p)
 		}
@@ -67,7 +67,7 @@ func (d *decoder) index(raw wire.Raw, otherwise int) int64 {
 // begin takes the head of the message. It may come again, but not for another message once this one has content.
 func (d *decoder) begin(m wholeMessage) error {
 	id := wire.String(m.ID)
-	if d.blocks > 0 && id != "" && d.id != "" && id != d.id {
+	if len(d.blocks) > 0 && id != "" && d.id != "" && id != d.id {
 		return wire.Malformed("another message began inside of the answer")
 	}
 	d.id = cmp.Or(id, d.id)

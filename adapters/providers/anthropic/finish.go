@@ -32,9 +32,7 @@ func (d *decoder) end(reason string) error {
 	}
 	stop, known := stopReasons[reason]
 	if !known {
-		return &ports.ProviderError{
-			Class: ports.Retryable, Code: "stop_reason", Message: "the answer ended for an unknown reason: " + wire.Clean(reason),
-		}
+		return wire.UnknownStop("stop_reason", reason)
 	}
 	d.full = d.full || reason == windowExceeded
 	d.Stop = wire.Graver(d.Stop, stop)

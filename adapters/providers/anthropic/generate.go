@@ -24,7 +24,8 @@ type generation struct {
 func (g *generation) Request(req ports.ModelRequest) (wire.Request, error) {
 	r, err := g.p.build(req, g.history)
 	g.sent = r
-	return wire.Request{Path: "/v1/messages", Body: r, Answer: &decoder{Draft: wire.Draft{Emit: g.emit, Names: wire.ToolNames(req.Tools, maxName)}}}, err
+	answer := &decoder{Draft: wire.Draft{Emit: g.emit, Names: wire.ToolNames(req.Tools, maxName)}}
+	return wire.Request{Path: "/v1/messages", Body: r, Answer: answer}, err
 }
 
 func (g *generation) Refused(status int, body []byte) bool {

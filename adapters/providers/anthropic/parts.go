@@ -21,8 +21,7 @@ func (d *decoder) open(index int64, b contentBlock) error {
 	if d.at == nil {
 		d.at = map[int64]*wire.Part{}
 	}
-	d.at[index] = p
-	d.blocks++
+	d.at[index], d.blocks = p, append(d.blocks, p)
 	d.Grow(1) // it is something, whatever it holds
 	switch {
 	case p.Type == domain.CallBlock:

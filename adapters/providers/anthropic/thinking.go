@@ -6,8 +6,6 @@ import (
 	"strings"
 
 	"github.com/keel-agent/keel/adapters/providers/wire"
-	"github.com/keel-agent/keel/domain"
-	"github.com/keel-agent/keel/ports"
 )
 
 // thinking asks a model to think. Models from 4.6 on judge for themselves how long (adaptive) and are told the effort;
@@ -48,10 +46,7 @@ func (p *Provider) think(r *request, level string) error {
 	l, ok := levels[strings.ToLower(level)]
 	switch budget := min(l.budget, r.MaxTokens/4*3); {
 	case !ok:
-		return &ports.ProviderError{
-			Class: ports.Fatal, Code: "thinking_level",
-			Message: "unknown level of thinking " + strconv.Quote(level) + ": want none, minimal, low, medium, high, xhigh or max",
-		}
+		return wire.UnknownThinking(level)
 	case l.effort == "":
 	case p.thinksAdaptively(r.Model):
 		r.Thinking, r.OutputConfig = &thinking{Type: adaptive}, &outputConfig{l.effort}
@@ -75,19 +70,7 @@ func (p *Provider) thinksAdaptively(model string) bool {
 	return major > 4 || major == 4 && minor >= 6
 }
 
-var (
-	modelVersion = regexp.MustCompile(`^claude-(?:[a-z]+-)?(\d+)(?:-(\d+))?`)
-	modelDate    = regexp.MustCompile(`[-@]\d{8}$`)
-	firstOfMajor = regexp.MustCompile(`(\D\d)-0$`)
-)
-
-// family returns the name of a model without what differs between an alias and the name that the backend answers with:
-// vendor, date, "-latest", and the "-0" of a first version.
-func family(model string) string {
-	s := strings.ToLower(model[strings.LastIndex(model, "/")+1:])
-	s = strings.TrimSuffix(modelDate.ReplaceAllString(s, ""), "-latest")
-	return firstOfMajor.ReplaceAllString(s, "$1")
-}
+var modelVersion = regexp.MustCompile(`^claude-(?:[a-z]+-)?(\d+)(?:-(\d+))?`)
 
 // turnBeganThinking reports whether the turn that the results at the end of messages belong to began with thinking, or
 // there is no such turn. A model with a budget refuses to go on thinking in the middle of one that did not.
@@ -98,29 +81,3 @@ func turnBeganThinking(messages []message) bool {
 	}
 	return began
 }
-
-// redactedMark stands in a signature in front of the data of redacted thinking; see the package's comment.
-const redactedMark = "redacted_thinking:"
-
-// maker is whom the thinking of a request goes back to.
-type maker struct {
-	provider string
-	family   string
-	none     bool // no thinking goes back
-}
-
-// replay returns a thinking block of m as it goes back. ok is false for one that has to be left out.
-func (k maker) replay(m domain.Message, b domain.Block) (out block, ok bool) {
-	if k.none || b.Signature == "" || m.Provider != k.provider || family(m.Model) != k.family {
-		return block{}, false
-	}
-	if b, ok = wire.CleanThinking(b); !ok {
-		return block{}, false
-	}
-	if data, redacted := strings.CutPrefix(b.Signature, redactedMark); redacted {
-		return block{Type: "redacted_thinking", Data: data}, true
-	}
-	return block{Type: "thinking", Thinking: &b.Thinking, Signature: b.Signature}, true
-}
-
-func (b block) isThinking() bool { return b.Type == "thinking" || b.Type == "redacted_thinking" }

@@ -5,7 +5,6 @@ import (
 
 	"github.com/keel-agent/keel/adapters/providers/wire"
 	"github.com/keel-agent/keel/domain"
-	"github.com/keel-agent/keel/ports"
 )
 
 // stopReasons holds the finish reasons of this wire that end an answer.
@@ -44,7 +43,7 @@ func (d *decoder) end(reason, message string) error {
 		d.finish(stop)
 		return nil
 	}
-	e := &ports.ProviderError{Class: ports.Retryable, Code: "finish_reason", Message: "the answer ended for an unknown reason: " + wire.Clean(reason)}
+	e := wire.UnknownStop("finish_reason", reason)
 	if faultReasons[reason] {
 		e.Code, e.Message = reason, "the backend broke the answer off: "+reason
 	}

@@ -48,17 +48,17 @@ type dataPart struct {
 // imageTypes are the types of images that the wire takes.
 var imageTypes = []string{"image/png", "image/jpeg", "image/webp", "image/heic", "image/heif"}
 
-// contents returns list as this wire wants it: user and model by turns, beginning and ending with the user; the results
+// messages returns list as this wire wants it: user and model by turns, beginning and ending with the user; the results
 // of an answer's calls, in call order, as a turn of their own behind it, and the user's next one behind that, as newer
 // models refuse other parts beside results; no blank text but a signed one.
-func contents(list []domain.Message, to maker) []turn {
+func messages(list []domain.Message, to maker) []turn {
 	b := builder{to: to, ids: map[string]string{}}
 	for _, m := range list {
 		switch m.Role {
 		case domain.RoleUser:
 			b.user(m)
 		case domain.RoleAssistant:
-			b.model(m)
+			b.assistant(m)
 		case domain.RoleTool:
 			b.result(m)
 		}
@@ -100,8 +100,8 @@ func (b *builder) user(m domain.Message) {
 	b.parts = append(b.parts, parts...)
 }
 
-// model writes an answer. One that holds nothing but thinking and signatures is none.
-func (b *builder) model(m domain.Message) {
+// assistant writes an answer. One that holds nothing but thinking and signatures is none.
+func (b *builder) assistant(m domain.Message) {
 	parts, said := b.answered(m)
 	if !said {
 		return

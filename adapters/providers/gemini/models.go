@@ -73,10 +73,7 @@ func modelPath(model string) string {
 	return version + "/" + collection + "/" + url.PathEscape(name) + ":streamGenerateContent?alt=sse"
 }
 
-var (
-	modelVersion = regexp.MustCompile(`^gemini-(\d+)(?:\.(\d+))?`)
-	modelSuffix  = regexp.MustCompile(`-(latest|preview.*|exp.*|\d{3})$`)
-)
+var modelVersion = regexp.MustCompile(`^gemini-(\d+)(?:\.(\d+))?`)
 
 // versionOf returns 10 times the version of a Gemini model: 25 for 2.5. Of a name without one it returns that of the
 // newest models if it always means them ("gemini-flash-latest"), else 0.
@@ -100,6 +97,3 @@ const (
 	wantsSignature = 30
 	newest         = thinksByLevel
 )
-
-// family returns the name of a model without what differs between its releases.
-func family(model string) string { return modelSuffix.ReplaceAllString(plainModel(model), "") }

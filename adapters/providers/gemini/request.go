@@ -40,7 +40,7 @@ func (p *Provider) build(req ports.ModelRequest, history thoughts) (*request, er
 	if err != nil {
 		return nil, err
 	}
-	r := &request{Contents: contents(req.Messages, p.maker(req.Model, history)), Tools: tools(req.Tools)}
+	r := &request{Contents: messages(req.Messages, p.maker(req.Model, history)), Tools: tools(req.Tools)}
 	if s := wire.Clean(req.System); strings.TrimSpace(s) != "" {
 		r.SystemInstruction = &turn{Parts: []requestPart{textPart(s)}}
 	}

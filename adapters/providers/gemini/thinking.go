@@ -1,9 +1,9 @@
 package gemini
 
 import (
-	"strconv"
 	"strings"
 
+	"github.com/keel-agent/keel/adapters/providers/wire"
 	"github.com/keel-agent/keel/ports"
 )
 
@@ -42,10 +42,7 @@ func (p *Provider) think(req ports.ModelRequest) (*thinkingConfig, error) {
 	}
 	l, ok := levels[name]
 	if !ok {
-		return nil, &ports.ProviderError{
-			Class: ports.Fatal, Code: "thinking_level",
-			Message: "unknown level of thinking " + strconv.Quote(name) + ": want none, minimal, low, medium, high, xhigh or max",
-		}
+		return nil, wire.UnknownThinking(name)
 	}
 	thoughts, pro := l.budget > 0, strings.Contains(req.Model, "-pro")
 	g := versionOf(req.Model)

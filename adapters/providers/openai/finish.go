@@ -5,7 +5,6 @@ import (
 
 	"github.com/keel-agent/keel/adapters/providers/wire"
 	"github.com/keel-agent/keel/domain"
-	"github.com/keel-agent/keel/ports"
 )
 
 // stopReasons holds the finish reasons that a backend of this wire documents, in lower case. A reason that is not here
@@ -46,7 +45,7 @@ func (d *decoder) end(reason string) error {
 	}
 	stop, known := stopReasons[strings.ToLower(reason)]
 	if !known {
-		e := &ports.ProviderError{Class: ports.Retryable, Code: "finish_reason", Message: "the answer ended for an unknown reason: " + wire.Clean(reason)}
+		e := wire.UnknownStop("finish_reason", reason)
 		if faultReasons[strings.ToLower(reason)] {
 			e.Message = "the backend broke the answer off: " + wire.Clean(reason)
 		}

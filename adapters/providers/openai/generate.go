@@ -22,7 +22,8 @@ type generation struct {
 
 func (g *generation) Request(req ports.ModelRequest) (wire.Request, error) {
 	g.sent = g.p.build(req)
-	return wire.Request{Path: "/chat/completions", Body: g.sent, Answer: &decoder{Draft: wire.Draft{Emit: g.emit, Names: wire.ToolNames(req.Tools, maxName)}}}, nil
+	answer := &decoder{Draft: wire.Draft{Emit: g.emit, Names: wire.ToolNames(req.Tools, maxName)}}
+	return wire.Request{Path: "/chat/completions", Body: g.sent, Answer: answer}, nil
 }
 
 func (g *generation) Refused(status int, body []byte) bool {

@@ -36,7 +36,7 @@ type toolFunction struct {
 // build returns the request for req, shaped by what the backend is known to refuse.
 func (p *Provider) build(req ports.ModelRequest) *request {
 	r := &request{
-		Model: req.Model, Messages: messages(req), ReasoningEffort: req.Options.Thinking, Stream: true,
+		Model: req.Model, Messages: messages(req), Tools: tools(req.Tools), ReasoningEffort: req.Options.Thinking, Stream: true,
 	}
 	if _, ok := p.noTemperature.Load(req.Model); !ok {
 		r.Temperature = req.Options.Temperature
@@ -49,9 +49,14 @@ func (p *Provider) build(req ports.ModelRequest) *request {
 	if !p.noStreamOptions.Load() {
 		r.StreamOptions = &streamOptions{IncludeUsage: true}
 	}
-	for _, spec := range req.Tools {
-		f := toolFunction{Name: wire.ToolName(spec.Name, maxName), Description: wire.Clean(spec.Description), Parameters: wire.InputSchema(spec.Schema)}
-		r.Tools = append(r.Tools, tool{Type: "function", Function: f})
-	}
 	return r
+}
+
+func tools(specs []ports.ToolSpec) []tool {
+	var list []tool
+	for _, spec := range specs {
+		f := toolFunction{Name: wire.ToolName(spec.Name, maxName), Description: wire.Clean(spec.Description), Parameters: wire.InputSchema(spec.Schema)}
+		list = append(list, tool{Type: "function", Function: f})
+	}
+	return list
 }

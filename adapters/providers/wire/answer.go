@@ -167,3 +167,9 @@ func startsJSON(r *bufio.Reader) bool {
 func Malformed(why string) *ports.ProviderError {
 	return &ports.ProviderError{Class: ports.Retryable, Code: "malformed_stream", Message: why}
 }
+
+// UnknownStop returns the fault of an answer that ended for a reason which its wire does not tell. code is what the wire calls
+// such a reason.
+func UnknownStop(code, reason string) *ports.ProviderError {
+	return &ports.ProviderError{Class: ports.Retryable, Code: code, Message: "the answer ended for an unknown reason: " + Clean(reason)}
+}

@@ -189,6 +189,14 @@ func containsAny(words string, list []string) bool {
 	return false
 }
 
+// UnknownThinking returns the fault of a request for a level of thinking that no wire knows.
+func UnknownThinking(level string) *ports.ProviderError {
+	return &ports.ProviderError{
+		Class: ports.Fatal, Code: "thinking_level",
+		Message: "unknown level of thinking " + strconv.Quote(level) + ": want none, minimal, low, medium, high, xhigh or max",
+	}
+}
+
 // clip cuts s to at most n bytes, at the border of a character, and marks the cut.
 func clip(s string, n int) string {
 	if len(s) <= n {

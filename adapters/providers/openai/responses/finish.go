@@ -32,10 +32,10 @@ func (d *decoder) finish(name string, r response) error {
 	case "incomplete":
 		reason := wire.String(wire.Object(r.Incomplete)["reason"])
 		if stop = incompleteReasons[reason]; stop == "" {
-			return broken("incomplete_reason", "the answer ended for an unknown reason: "+wire.Clean(reason))
+			return wire.UnknownStop("incomplete_reason", reason)
 		}
 	case "failed", "cancelled":
-		return broken(status, "the backend broke the answer off and did not say why")
+		return &ports.ProviderError{Class: ports.Retryable, Code: status, Message: "the backend broke the answer off and did not say why"}
 	default:
 		return wire.Malformed("a response came that is not at its end")
 	}
@@ -44,10 +44,6 @@ func (d *decoder) finish(name string, r response) error {
 	}
 	d.Stop = stop
 	return nil
-}
-
-func broken(code, message string) error {
-	return &ports.ProviderError{Class: ports.Retryable, Code: code, Message: message}
 }
 
 // reconcile takes the items of the whole response. It may hold fewer than were sent: some backends leave them out.

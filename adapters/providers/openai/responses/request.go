@@ -1,7 +1,6 @@
 package responses
 
 import (
-	"strconv"
 	"strings"
 
 	"github.com/keel-agent/keel/adapters/providers/wire"
@@ -31,12 +30,6 @@ type tool struct {
 	Strict      bool     `json:"strict"`
 }
 
-// reasoning says how hard a model thinks, and that people may read a summary.
-type reasoning struct {
-	Effort  string `json:"effort"`
-	Summary string `json:"summary,omitzero"`
-}
-
 const (
 	// maxName is the longest name of a tool that the wire takes.
 	maxName = 64
@@ -46,18 +39,13 @@ const (
 	encrypted = "reasoning.encrypted_content"
 )
 
-// efforts holds the levels of thinking by what they are on this wire.
-var efforts = map[string]string{
-	"none": "none", "off": "none", "minimal": "minimal", "low": "low", "medium": "medium", "high": "high", "xhigh": "xhigh", "max": "xhigh",
-}
-
 // build returns the request for req, shaped by what the backend is known to refuse.
 func (p *Provider) build(req ports.ModelRequest, history thoughts) (*request, error) {
 	r := &request{Model: req.Model, Tools: tools(req.Tools), Stream: true}
 	if s := wire.Clean(req.System); strings.TrimSpace(s) != "" {
 		r.Instructions = s
 	}
-	r.Input = input(req.Messages, maker{p.Name(), family(req.Model), history.none})
+	r.Input = messages(req.Messages, maker{p.Name(), family(req.Model), history.none})
 	if req.Options.MaxTokens > 0 {
 		r.MaxOutputTokens = max(req.Options.MaxTokens, minOutput)
 	}
@@ -71,28 +59,6 @@ func (p *Provider) build(req ports.ModelRequest, history thoughts) (*request, er
 		r.Temperature = req.Options.Temperature // a model that reasons takes none
 	}
 	return r, nil
-}
-
-// think asks for thinking of a level, "" for the backend's default.
-func (p *Provider) think(r *request, level string) error {
-	if level == "" {
-		return nil
-	}
-	effort, ok := efforts[strings.ToLower(level)]
-	if !ok {
-		return &ports.ProviderError{
-			Class: ports.Fatal, Code: "thinking_level",
-			Message: "unknown level of thinking " + strconv.Quote(level) + ": want none, minimal, low, medium, high, xhigh or max",
-		}
-	}
-	if p.refuses(r.Model, anyReasoning) {
-		return nil
-	}
-	r.Reasoning = &reasoning{Effort: effort}
-	if effort != "none" && !p.refuses(r.Model, summaries) {
-		r.Reasoning.Summary = "auto"
-	}
-	return nil
 }
 
 // replays reports whether r sends reasoning back.

@@ -1,6 +1,7 @@
 package gemini
 
 import (
+	"regexp"
 	"strings"
 
 	"github.com/keel-agent/keel/adapters/providers/wire"
@@ -49,3 +50,8 @@ func (k maker) signature(m domain.Message, b domain.Block) string {
 }
 
 func unchanged(s string) bool { return wire.Clean(s) == s }
+
+var modelSuffix = regexp.MustCompile(`-(latest|preview.*|exp.*|\d{3})$`)
+
+// family returns the name of a model without what differs between its releases.
+func family(model string) string { return modelSuffix.ReplaceAllString(plainModel(model), "") }

@@ -29,9 +29,9 @@ type part struct {
 	ImageURL string `json:"image_url,omitzero"`
 }
 
-// input returns list as this wire wants it: no blank text, each output right behind the calls of its answer, neighbouring
+// messages returns list as this wire wants it: no blank text, each output right behind the calls of its answer, neighbouring
 // user messages as one, reasoning only to its maker and never without something behind it.
-func input(list []domain.Message, to maker) []item {
+func messages(list []domain.Message, to maker) []item {
 	b := builder{to: to}
 	for _, m := range list {
 		switch m.Role {
