@@ -150,17 +150,14 @@ func open(t testing.TB, base, key, model string) (ports.Provider, error) {
 	return anthropic.New(anthropic.Config{BaseURL: base, APIKey: key, Model: model, HTTPClient: wiretest.Client(t)})
 }
 
-func TestAddresses(t *testing.T) {
-	wiretest.TestBadAddresses(t, open)
-	wiretest.TestUnreachable(t, open)
-}
+func TestAddresses(t *testing.T) { wiretest.TestAddresses(t, open) }
 
 func TestDefaultModelIsDiscovered(t *testing.T) {
 	s := anthropictest.Start(t)
 	wiretest.TestDefaultModel(t, s, open, `{"data":[{"id":"first"},{"id":"second"}]}`, hello)
 }
 
-func fromEnv(getenv func(string) string) (*anthropic.Provider, error) {
+func fromEnv(getenv func(string) string) (wiretest.Closing, error) {
 	cfg, err := anthropic.ConfigFromEnv(getenv)
 	if err != nil {
 		return nil, err
@@ -169,28 +166,12 @@ func fromEnv(getenv func(string) string) (*anthropic.Provider, error) {
 }
 
 func TestFromEnv(t *testing.T) {
-	env := map[string]string{}
-	getenv := func(name string) string { return env[name] }
-	_, err := fromEnv(getenv)
-	require.ErrorIs(t, err, anthropic.ErrNotConfigured)
-
-	env["ANTHROPIC_API_KEY"] = key + "\n"
-	p, err := fromEnv(getenv)
-	require.NoError(t, err)
-	p.Close()
-
 	s := anthropictest.Start(t)
-	for _, base := range []string{s.URL(), s.URL() + "/", s.URL() + "/v1", s.URL() + "/v1/"} {
-		s.Push(hello)
-		env = map[string]string{"ANTHROPIC_BASE_URL": base, "ANTHROPIC_MODEL": "local"}
-		p, err = fromEnv(getenv)
-		require.NoError(t, err)
-		_, err = ask(t, p)
-		p.Close()
-		require.NoError(t, err)
-	}
-	require.Empty(t, s.Requests()[0].Header.Get("X-Api-Key"))
-	require.Contains(t, string(s.Requests()[0].Body), `"model":"local"`)
+	requests := wiretest.TestEnvironment(t, s, hello, wiretest.Environment{
+		Prefix: "ANTHROPIC", NotConfigured: anthropic.ErrNotConfigured, Open: fromEnv,
+		Bases: []string{s.URL(), s.URL() + "/", s.URL() + "/v1", s.URL() + "/v1/"},
+	})
+	require.Empty(t, requests[0].Header.Get("X-Api-Key"))
 }
 
 // TestCancelledAtTheEnd: a cancellation wins over an answer that was complete by then.

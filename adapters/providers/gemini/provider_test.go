@@ -157,17 +157,14 @@ func open(t testing.TB, base, key, model string) (ports.Provider, error) {
 	return gemini.New(gemini.Config{BaseURL: base, APIKey: key, Model: model, HTTPClient: wiretest.Client(t)})
 }
 
-func TestAddresses(t *testing.T) {
-	wiretest.TestBadAddresses(t, open)
-	wiretest.TestUnreachable(t, open)
-}
+func TestAddresses(t *testing.T) { wiretest.TestAddresses(t, open) }
 
 func TestDefaultModelIsDiscovered(t *testing.T) {
 	s := geminitest.Start(t)
 	wiretest.TestDefaultModel(t, s, open, `{"models":[{"name":"models/first"},{"name":"models/second"}]}`, hello)
 }
 
-func fromEnv(getenv func(string) string) (*gemini.Provider, error) {
+func fromEnv(getenv func(string) string) (wiretest.Closing, error) {
 	cfg, err := gemini.ConfigFromEnv(getenv)
 	if err != nil {
 		return nil, err
@@ -176,41 +173,40 @@ func fromEnv(getenv func(string) string) (*gemini.Provider, error) {
 }
 
 func TestFromEnv(t *testing.T) {
-	env := map[string]string{}
-	getenv := func(name string) string { return env[name] }
-	_, err := fromEnv(getenv)
-	require.ErrorIs(t, err, gemini.ErrNotConfigured)
-
-	env["GOOGLE_API_KEY"] = key + "\n"
-	p, err := fromEnv(getenv)
-	require.NoError(t, err)
-	models, err := p.Models(cancelled(t), ports.Confidential{})
-	require.Empty(t, models)
-	require.ErrorIs(t, err, errEnough)
-	p.Close()
-
 	s := geminitest.Start(t)
-	for _, base := range []string{s.URL(), s.URL() + "/", s.URL() + "/v1beta", s.URL() + "/v1beta/"} {
-		s.Push(hello)
-		env["GEMINI_BASE_URL"], env["GEMINI_MODEL"] = base, "models/local"
-		p, err = fromEnv(getenv)
-		require.NoError(t, err)
-		_, err = ask(t, p)
-		p.Close()
-		require.NoError(t, err)
-		env["GEMINI_API_KEY"] = "AIza-other-0123"
-	}
-	require.Equal(t, key, s.Requests()[0].Header.Get("X-Goog-Api-Key"))
-	require.Equal(t, "AIza-other-0123", s.Requests()[1].Header.Get("X-Goog-Api-Key"))
-	require.Equal(t, "/v1beta/models/local:streamGenerateContent", s.Requests()[0].Path)
+	requests := wiretest.TestEnvironment(t, s, hello, wiretest.Environment{
+		Prefix: "GEMINI", NotConfigured: gemini.ErrNotConfigured, Open: fromEnv,
+		Bases: []string{s.URL(), s.URL() + "/", s.URL() + "/v1beta", s.URL() + "/v1beta/"},
+	})
+	require.Empty(t, requests[0].Header.Get("X-Goog-Api-Key"))
 }
 
-var errEnough = errors.New("enough")
+// TestOtherNamesInEnv: Google's own name of the key counts where GEMINI_API_KEY is not set, and models go by either name.
+func TestOtherNamesInEnv(t *testing.T) {
+	s := geminitest.Start(t)
+	env := map[string]string{"GEMINI_BASE_URL": s.URL(), "GOOGLE_API_KEY": key + "\n", "GEMINI_MODEL": "models/local"}
+	for _, want := range []string{key, "AIza-other-0123"} {
+		s.Push(hello)
+		p, err := fromEnv(func(name string) string { return env[name] })
+		require.NoError(t, err)
+		_, err = wiretest.Ask(t, p, key)
+		p.Close()
+		require.NoError(t, err)
+		asked := s.Requests()[len(s.Requests())-1]
+		require.Equal(t, want, asked.Header.Get("X-Goog-Api-Key"))
+		require.Equal(t, "/v1beta/models/local:streamGenerateContent", asked.Path)
+		env["GEMINI_API_KEY"] = "AIza-other-0123"
+	}
+}
 
-func cancelled(t *testing.T) context.Context {
+func TestModelsWhileCancelled(t *testing.T) {
+	enough := errors.New("enough")
 	ctx, cancel := context.WithCancelCause(t.Context())
-	cancel(errEnough)
-	return ctx
+	cancel(enough)
+	_, p := start(t)
+	models, err := p.Models(ctx, ports.Confidential{})
+	require.Empty(t, models)
+	require.ErrorIs(t, err, enough)
 }
 
 // TestCancelledAtTheEnd: a cancellation wins over an answer that was complete by then.

@@ -171,17 +171,14 @@ func open(t testing.TB, base, key, model string) (ports.Provider, error) {
 	return openai.New(openai.Config{BaseURL: base, APIKey: key, Model: model, HTTPClient: wiretest.Client(t)})
 }
 
-func TestAddresses(t *testing.T) {
-	wiretest.TestBadAddresses(t, open)
-	wiretest.TestUnreachable(t, open)
-}
+func TestAddresses(t *testing.T) { wiretest.TestAddresses(t, open) }
 
 func TestDefaultModelIsDiscovered(t *testing.T) {
 	s := openaitest.Start(t)
 	wiretest.TestDefaultModel(t, s, open, `{"data":[{"id":"first"},{"id":"second"}]}`, hello)
 }
 
-func fromEnv(getenv func(string) string) (*openai.Provider, error) {
+func fromEnv(getenv func(string) string) (wiretest.Closing, error) {
 	cfg, err := openai.ConfigFromEnv(getenv)
 	if err != nil {
 		return nil, err
@@ -190,26 +187,12 @@ func fromEnv(getenv func(string) string) (*openai.Provider, error) {
 }
 
 func TestFromEnv(t *testing.T) {
-	env := map[string]string{}
-	getenv := func(name string) string { return env[name] }
-	_, err := fromEnv(getenv)
-	require.ErrorIs(t, err, openai.ErrNotConfigured)
-
-	env["OPENAI_API_KEY"] = key + "\n"
-	p, err := fromEnv(getenv)
-	require.NoError(t, err)
-	p.Close()
-
 	s := openaitest.Start(t)
-	s.Push(hello)
-	env = map[string]string{"OPENAI_BASE_URL": strings.TrimSuffix(s.URL(), "/v1") + "/", "OPENAI_MODEL": "local"}
-	p, err = fromEnv(getenv)
-	require.NoError(t, err)
-	defer p.Close()
-	_, err = ask(t, p)
-	require.NoError(t, err)
-	require.Empty(t, s.Requests()[0].Header.Get("Authorization"))
-	require.Contains(t, string(s.Requests()[0].Body), `"model":"local"`)
+	requests := wiretest.TestEnvironment(t, s, hello, wiretest.Environment{
+		Prefix: "OPENAI", NotConfigured: openai.ErrNotConfigured, Open: fromEnv,
+		Bases: []string{s.URL(), s.URL() + "/", s.Origin(), s.Origin() + "/"},
+	})
+	require.Empty(t, requests[0].Header.Get("Authorization"))
 }
 
 func TestConcurrentUse(t *testing.T) {

@@ -175,10 +175,7 @@ func open(t testing.TB, base, key, model string) (ports.Provider, error) {
 	return responses.New(openai.Config{BaseURL: base, APIKey: key, Model: model, HTTPClient: wiretest.Client(t)})
 }
 
-func TestAddresses(t *testing.T) {
-	wiretest.TestBadAddresses(t, open)
-	wiretest.TestUnreachable(t, open)
-}
+func TestAddresses(t *testing.T) { wiretest.TestAddresses(t, open) }
 
 func TestDefaultModelIsDiscovered(t *testing.T) {
 	s := responsestest.Start(t)
