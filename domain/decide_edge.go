@@ -67,7 +67,7 @@ func (c SubmitInput) check() (key string, in Input, err error) {
 	if in.Requested != "" {
 		return "", in, ErrInvalidPayload.At("requestedDelivery").With("is written by the server alone")
 	}
-	return key, in, nil
+	return key, in, checkSent(in.Content)
 }
 
 // replayed is the answer to the retry of an input. Its run is the one stored with the event, nil when that is not in v.

@@ -1,6 +1,7 @@
 package domain_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -356,5 +357,29 @@ func TestPatchSession(t *testing.T) {
 		v.Session.State = state
 		_, err := decide(t, v, domain.PatchSession{Title: new("new")})
 		require.ErrorIs(t, err, want, state)
+	}
+}
+
+func TestSentContent(t *testing.T) {
+	long := strings.Repeat("é", 100)
+	for content, field := range map[string]string{
+		`[]`: "", `[{"type":"text","text":" ","cite":[1]},{"type":"image","mimeType":"image/x","data":"AA\r\n=="}]`: "",
+		`[{"type":"text","text":"x"},{"type":"chart","data":{}}]`:          "content/1",
+		`[{"type":"text","text":"x"},{"type":"` + long + `"},{"type":""}]`: "content/1",
+		`[{}]`: "content/0", `[{"type":"thinking","thinking":"t"}]`: "content/0", `[{"type":"toolCall","id":"c","name":"n"}]`: "content/0",
+		`[{"type":"text","text":""}]`: "content/0", `[{"type":"image","data":"AA=="}]`: "content/0",
+		`[{"type":"image","mimeType":"image/png","data":""}]`: "content/0", `[{"type":"image","mimeType":"image/png","data":"AA"}]`: "content/0",
+	} {
+		p := domaintest.Payload(`{"text":"t","requestId":"r","content":` + content + `}`)
+		_, err := domain.Decide(domain.View{}, domain.SubmitInput{RequestID: "r", Payload: p, NewRun: "n"})
+		require.NoError(t, domain.CheckShape(domain.UserMessage, p), "older ledgers hold it")
+		if field == "" {
+			require.ErrorIs(t, err, domain.ErrNotFound, content)
+			continue
+		}
+		e, _ := errors.AsType[*domain.Error](err)
+		require.ErrorIs(t, err, domain.ErrInvalidPayload, content)
+		require.Equal(t, field, e.Field, content)
+		require.Less(t, len(e.Detail), 150, content)
 	}
 }

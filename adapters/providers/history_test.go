@@ -114,6 +114,9 @@ func (h *history) fail(format string, args ...any) {
 // of which old images and long outputs have been left.
 func (h *history) checkPrefixes(events []domain.Event) {
 	whole, lean := domain.NewTranscript(), domain.NewTranscript()
+	for i := range events {
+		events[i] = h.aged(events[i])
+	}
 	facts := readFacts(h.t, events)
 	for i, e := range events {
 		require.NoError(h.t, whole.Apply(e))

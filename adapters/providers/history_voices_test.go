@@ -91,12 +91,17 @@ func (h *history) blocks() string {
 	return string(b)
 }
 
+// aged returns e as it may stand in a ledger of an older version, which took any block.
+func (h *history) aged(e domain.Event) domain.Event {
+	if e.Kind == domain.UserMessage && h.some(3) == 0 {
+		e.Payload = e.Payload.With("content", h.blocks())
+	}
+	return e
+}
+
 func (h *history) input(p domain.Payload) domain.Payload {
 	if h.some(3) > 0 {
 		p = p.With("text", domaintest.Quote(h.text()))
-	}
-	if h.some(3) == 0 {
-		p = p.With("content", h.blocks())
 	}
 	if h.some(4) == 0 {
 		return p.Without("selection")

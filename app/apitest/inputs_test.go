@@ -249,6 +249,8 @@ func TestRefusedEvents(t *testing.T) {
 		{`{"kind":"user.message","payload":{"text":"x","selection":{"a":"\u0000"}}}`, "invalid_payload selection"},
 		{`{"kind":"user.message","payload":{"text":"x","retryOf":-1}}`, "invalid_payload retryOf"},
 		{`{"kind":"user.message","payload":{"content":"x"}}`, "invalid_payload content"},
+		{`{"kind":"user.message","payload":{"content":""}}`, "invalid_payload content"},
+		{`{"kind":"user.message","payload":{"content":[{"type":"txt","text":"x"}]}}`, "invalid_payload content/0"},
 	} {
 		a := r.post(s1+"/events", c.body)
 		require.Equal(t, http.StatusBadRequest, a.status, c.body)
@@ -258,6 +260,41 @@ func TestRefusedEvents(t *testing.T) {
 	}
 	require.Equal(t, http.StatusNotFound, r.post("/v1/sessions/nowhere/events", `{"kind":"user.message","payload":{"text":"x"}}`).status)
 	require.Empty(t, r.get(s1+"/events").items())
+}
+
+// TestSentContent: what no model could be shown is refused when it is sent, not left out when it is read.
+func TestSentContent(t *testing.T) {
+	r := newRig(t)
+	s1 := r.create("s1")
+	const types = "an input takes blocks of the types text and image"
+	for _, c := range []struct{ input, field, detail string }{
+		{`"content":[{"type":"text","text":"x"},{"type":"image_url","image_url":{"url":"u"}}]`, "content/1", `block 1 is of the type "image_url"; ` + types},
+		{`"text":"x","content":[{"type":"txt","text":"x"}]`, "content/0", `block 0 is of the type "txt"; ` + types},
+		{`"text":"x","content":[{"type":"toolCall","id":"c","name":"n"}]`, "content/0", `block 0 is of the type "toolCall"; ` + types},
+		{`"text":"x","content":[{"text":"x"}]`, "content/0", "block 0 has no type; " + types},
+		{`"text":"x","content":[{"type":"text"}]`, "content/0", "block 0 has no text; " + types},
+		{`"content":[{"type":"image","data":"AA=="}]`, "content/0", "block 0 has no mimeType; " + types},
+		{`"content":[{"type":"image","mimeType":"image/png"}]`, "content/0", "block 0 has no data; " + types},
+		{`"content":[{"type":"image","mimeType":"image/png","data":"data:image/png;base64,AA=="}]`, "content/0", "block 0 has data that is not plain base64; " + types},
+		{`"content":[]`, "content", "is empty"},
+		{`"text":"","content":[]`, "content", "is empty"},
+		{`"text":" ","content":[{"type":"text","text":"\n"}]`, "content", "is empty: no block says anything"},
+		{`"text":""`, "text", "is empty"},
+		{`"text":"\n\t "`, "text", "is empty"},
+	} {
+		for path, body := range map[string]string{"/input": `{` + c.input + `}`, "/events": `{"kind":"user.message","payload":{` + c.input + `}}`} {
+			a := r.post(s1+path, body)
+			require.Equal(t, http.StatusBadRequest, a.status, body)
+			require.Equal(t, []string{"invalid_payload", c.field, c.detail}, []string{a.code(), a.text("field"), a.text("detail")}, body)
+		}
+	}
+	require.Empty(t, r.get(s1+"/events").items())
+	for _, input := range []string{
+		`"text":"","content":[{"type":"image","mimeType":"image/heic","data":"AA=="}]`, `"text":"x","content":[]`,
+		`"content":[{"type":"text","text":"\n"},{"type":"text","text":"x","cite":[1]}]`,
+	} {
+		require.Equal(t, http.StatusCreated, r.post(s1+"/input", `{`+input+`}`).status, input)
+	}
 }
 
 func TestTooManyInputs(t *testing.T) {
@@ -289,8 +326,8 @@ func TestPayloadBounds(t *testing.T) {
 	a = r.post(s1+"/input", `{"text":"`+exact+exact+`"}`)
 	require.Equal(t, http.StatusRequestEntityTooLarge, a.status, "the body as a whole")
 	deep := strings.Repeat(`[`, 63) + strings.Repeat(`]`, 63)
-	require.Equal(t, http.StatusCreated, r.post(s1+"/input", `{"text":"","d":`+deep+`}`).status)
-	require.Equal(t, "invalid_json", r.post(s1+"/input", `{"text":"","d":[`+deep+`]}`).code())
+	require.Equal(t, http.StatusCreated, r.post(s1+"/input", `{"text":"x","d":`+deep+`}`).status)
+	require.Equal(t, "invalid_json", r.post(s1+"/input", `{"text":"x","d":[`+deep+`]}`).code())
 }
 
 // An input that names in retryOf what cannot be replaced is an input like any other.

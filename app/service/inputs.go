@@ -80,17 +80,25 @@ func (s *Service) submit(ctx context.Context, ref domain.SessionRef, input domai
 	return out, err
 }
 
-// checkInput holds what the edge asks of an input beyond the shape that domain checks.
+// checkInput holds what the edge asks of an input beyond the shape that a ledger may hold: that it says something.
 func (s *Service) checkInput(b body, input domain.Payload) error {
 	if n := len(input.String()); n > s.maxPayload {
 		return domain.ErrPayloadTooLarge.With(strconv.Itoa(n) + " bytes, at most " + strconv.Itoa(s.maxPayload) + " are accepted")
 	}
-	if _, ok := b["content"]; !ok {
-		if _, ok := b["text"]; !ok {
-			return domain.ErrInvalidPayload.At("text").With("text or content is required")
-		}
+	in, err := domain.ParseInput(input)
+	switch {
+	case err != nil:
+		return err
+	case !in.Blank():
+		return nil
+	case len(in.Content) > 0:
+		return domain.ErrInvalidPayload.At("content").With("is empty: no block says anything")
+	case len(b["content"]) > 0:
+		return domain.ErrInvalidPayload.At("content").With("is empty")
+	case len(b["text"]) > 0:
+		return domain.ErrInvalidPayload.At("text").With("is empty")
 	}
-	return nil
+	return domain.ErrInvalidPayload.At("text").With("text or content is required")
 }
 
 // requestID returns the member requestId, "" when it is absent or null, or ErrInvalidKey.

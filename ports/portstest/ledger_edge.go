@@ -81,6 +81,8 @@ func edgeRefusals(e *env) {
 		{"bad selection", open, submit("k", `{"selection":[],"requestId":"k"}`), domain.ErrInvalidPayload},
 		{"bad retryOf", open, submit("k", `{"retryOf":-1,"requestId":"k"}`), domain.ErrInvalidPayload},
 		{"bad content", open, submit("k", `{"content":{},"requestId":"k"}`), domain.ErrInvalidPayload},
+		{"unknown block, missing", missing, submit("k", `{"text":"t","content":[{"type":"image_url"}],"requestId":"k"}`), domain.ErrInvalidPayload},
+		{"block without its text", open, submit("k", `{"text":"t","content":[{"type":"text"}],"requestId":"k"}`), domain.ErrInvalidPayload},
 		{"another requestId within", missing, submit("k", `{"text":"t","requestId":"l"}`), domain.ErrInvalidKey},
 		{"passes as demoted", closed, submit("k", `{"delivery":"queue","requestedDelivery":"guide","requestId":"k"}`), domain.ErrInvalidPayload},
 		{"missing", missing, submit("k", `{"text":"t","requestId":"k"}`), domain.ErrNotFound},
