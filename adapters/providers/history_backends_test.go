@@ -38,6 +38,7 @@ type backend struct {
 	tellsErrors   bool // a result that is an error is marked
 	failsInText   bool // such a result shows no images
 	answersImages bool // answers show images
+	maxSide       int  // pixels of an image, 0 for any
 	callsLast     bool // the calls of an answer stand behind its texts
 	thinksLast    bool // thinking may stand behind what was said
 	signsWhole    bool // a signature holds all of its thinking; the block's own text is for people
@@ -74,7 +75,7 @@ func overResponses(name string) backend {
 func messages(name string) backend {
 	return backend{
 		provider: name, families: [][]string{{anthropictest.Model, "claude-test-4-5"}, {"claude-test-5"}}, redacts: true, answer: anthropicAnswer,
-		told: anthropictest.Told, tellsErrors: true, failsInText: true,
+		told: anthropictest.Told, tellsErrors: true, failsInText: true, maxSide: 8000,
 		open: func(base string, client *http.Client) (ports.Provider, error) {
 			return anthropic.New(anthropic.Config{Name: name, BaseURL: base, HTTPClient: client})
 		},

@@ -245,7 +245,7 @@ const noImage = "(an image)" // what says in some words that there was one
 // takes reports whether the model can be shown an image. All good ones are PNGs, whatever they claim to be.
 func (m *meaning) takes(p piece) bool {
 	return m.model.Takes(domain.ModalityImage) && slices.Contains(wiretest.WebImages, strings.ToLower(p.MimeType)) &&
-		wiretest.IsImage("image/png", p.Data, "image/png")
+		wiretest.IsImage("image/png", p.Data, "image/png") && (m.backend.maxSide == 0 || wiretest.Side(p.Data) <= m.backend.maxSide)
 }
 
 // inTurns: most wires want the user to have the first word and the last.

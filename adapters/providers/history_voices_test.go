@@ -72,6 +72,12 @@ var pictures = func() (list []string) {
 
 func (h *history) picture() string { return wiretest.OneOf(h.random, pictures...) }
 
+// A body without its end, and an image that not every backend takes.
+var (
+	cutPNG   = wiretest.PNG[:len(wiretest.PNG)-24]
+	largePNG = wiretest.LargePNG(9000, 1)
+)
+
 // blocks are texts and images of any quality, and what no version knows yet.
 func (h *history) blocks() string {
 	list := []map[string]string{}
@@ -83,7 +89,7 @@ func (h *history) blocks() string {
 			list = append(list, map[string]string{"type": "text", "text": h.text()})
 		default:
 			kind := wiretest.OneOf(h.random, "image/png", "image/png", "IMAGE/JPEG", "image/bmp", "", "image/x\x00")
-			list = append(list, map[string]string{"type": "image", "mimeType": kind, "data": wiretest.OneOf(h.random, h.picture(), h.picture(), "AAAABBBB", "A", "", "\n", "A\x00")})
+			list = append(list, map[string]string{"type": "image", "mimeType": kind, "data": wiretest.OneOf(h.random, h.picture(), h.picture(), cutPNG, largePNG, "AAAABBBB", "A", "", "\n", "A\x00")})
 		}
 	}
 	b, err := json.Marshal(list)

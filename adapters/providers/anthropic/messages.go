@@ -40,7 +40,7 @@ type source struct {
 // messages returns list as this wire wants it: user and assistant by turns, beginning and ending with the user; the
 // results of an answer's calls at the head of the user message behind it; no blank text; thinking only to its maker.
 func messages(list []domain.Message, to maker) []message {
-	b := builder{to: to}
+	b := builder{to: to, images: images.For(list)}
 	for _, m := range list {
 		switch m.Role {
 		case domain.RoleUser:
@@ -48,7 +48,7 @@ func messages(list []domain.Message, to maker) []message {
 		case domain.RoleAssistant:
 			b.assistant(m)
 		case domain.RoleTool:
-			b.results = append(b.results, result(m))
+			b.results = append(b.results, b.result(m))
 		}
 	}
 	b.flush()
@@ -59,8 +59,9 @@ func messages(list []domain.Message, to maker) []message {
 }
 
 type builder struct {
-	to  maker
-	out []message
+	to     maker
+	images wire.Images
+	out    []message
 	// Of the user message that comes next:
 	results []block
 	parts   []block
@@ -78,7 +79,7 @@ func (b *builder) flush() {
 func (b *builder) say(s string) { b.out = append(b.out, message{"user", []block{textBlock(s)}}) }
 
 func (b *builder) user(m domain.Message) {
-	parts := visible(m.Content)
+	parts := b.visible(m.Content)
 	if len(parts) == 0 {
 		parts = []block{textBlock(wire.EmptyInput)}
 	}
@@ -131,8 +132,8 @@ func (b *builder) answered(m domain.Message, k domain.Block) (out block, ok bool
 // failedImage stands in place of an image in the result of a call that failed, where the wire takes text alone.
 const failedImage = "(an image was left out: this backend takes none from a call that failed)"
 
-func result(m domain.Message) block {
-	content := visible(m.Content)
+func (b *builder) result(m domain.Message) block {
+	content := b.visible(m.Content)
 	for i, c := range content {
 		if m.IsError && c.Type == "image" {
 			content[i] = textBlock(failedImage)
@@ -145,26 +146,29 @@ func result(m domain.Message) block {
 }
 
 // visible returns the texts and images of blocks, without blank ones.
-func visible(blocks []domain.Block) []block {
+func (b *builder) visible(blocks []domain.Block) []block {
 	var parts []block
-	for _, b := range blocks {
+	for _, k := range blocks {
 		switch {
-		case b.Type == domain.TextBlock && strings.TrimSpace(b.Text) != "":
-			parts = append(parts, textBlock(wire.Clean(b.Text)))
-		case b.Type == domain.ImageBlock && b.Data != "":
-			parts = append(parts, image(b))
+		case k.Type == domain.TextBlock && strings.TrimSpace(k.Text) != "":
+			parts = append(parts, textBlock(wire.Clean(k.Text)))
+		case k.Type == domain.ImageBlock && k.Data != "":
+			parts = append(parts, b.image(k))
 		}
 	}
 	return parts
 }
 
+// images is what the backend takes of images, as it documents it.
+var images = wire.Images{Types: wire.WebImages, MaxBytes: 5 << 20, MaxSide: 8000, Many: 20, ManySide: 2000}
+
 // image returns an image, or the text in its place.
-func image(b domain.Block) block {
-	kind, instead := wire.ImageType(b, wire.WebImages)
+func (b *builder) image(k domain.Block) block {
+	shown, instead := b.images.Show(k)
 	if instead != "" {
 		return textBlock(instead)
 	}
-	return block{Type: "image", Source: &source{"base64", kind, b.Data}}
+	return block{Type: "image", Source: &source{"base64", shown.MimeType, shown.Data}}
 }
 
 func textBlock(s string) block { return block{Type: "text", Text: s} }

@@ -226,6 +226,22 @@ func TestImages(t *testing.T) {
 	))
 }
 
+// TestManyImages: images that were taken before are too large from the 21st on; each request passes the strict reader.
+func TestManyImages(t *testing.T) {
+	large := pixels("image/png", wiretest.LargePNG(2001, 1))
+	var content []domain.Block
+	for n := range 22 {
+		content = append(content, large)
+		got := wireMessages(t, userOf(content...), assistantOf(kernelCall("k1", "{}", "")), resultOf("k1", large, pixels("image/png", wiretest.LargePNG(1, 8001))))
+		shown := n + 2 // but the last, which is too large for any request
+		if n+3 > 20 {
+			shown = 0
+			require.Contains(t, got[0], "(an image of 2001×1 pixels was left out: this backend takes at most 2000 a side in a request with more than 20 images)")
+		}
+		require.Equal(t, shown, strings.Count(got[0]+got[2], `"media_type"`), n)
+	}
+}
+
 // TestImagesOfFailedCalls: the wire takes none in a result that is an error.
 func TestImagesOfFailedCalls(t *testing.T) {
 	failed := resultOf("k1", text("no page"), pixels("image/png", wiretest.PNG), pixels("image/bmp", wiretest.PNG))

@@ -45,8 +45,8 @@ type dataPart struct {
 	Data     string `json:"data"`
 }
 
-// imageTypes are the types of images that the wire takes.
-var imageTypes = []string{"image/png", "image/jpeg", "image/webp", "image/heic", "image/heif"}
+// images is what the wire takes of images; it bounds their sizes by that of the whole request alone.
+var images = wire.Images{Types: []string{"image/png", "image/jpeg", "image/webp", "image/heic", "image/heif"}}
 
 // messages returns list as this wire wants it: user and model by turns, beginning and ending with the user; the results
 // of an answer's calls, in call order, as a turn of their own behind it, and the user's next one behind that, as newer
@@ -204,11 +204,11 @@ func visible(blocks []domain.Block) []requestPart {
 // image returns an image, or a text that says why it is not shown: an image that the wire refuses would be refused in
 // every later request, too.
 func image(b domain.Block) requestPart {
-	kind, instead := wire.ImageType(b, imageTypes)
+	b, instead := images.Show(b)
 	if instead != "" {
 		return textPart(instead)
 	}
-	return requestPart{InlineData: &dataPart{kind, b.Data}}
+	return requestPart{InlineData: &dataPart{b.MimeType, b.Data}}
 }
 
 func textPart(s string) requestPart { return requestPart{Text: &s} }

@@ -173,13 +173,16 @@ func visible(blocks []domain.Block) []contentPart {
 	return parts
 }
 
+// images is what the wire takes of images; it bounds their sizes by that of the whole request alone.
+var images = wire.Images{Types: wire.WebImages}
+
 // image returns an image, or the text in its place.
 func image(b domain.Block) contentPart {
-	kind, instead := wire.ImageType(b, wire.WebImages)
+	b, instead := images.Show(b)
 	if instead != "" {
 		return textPart(instead)
 	}
-	return contentPart{Type: "image_url", ImageURL: &imageURL{"data:" + kind + ";base64," + b.Data}}
+	return contentPart{Type: "image_url", ImageURL: &imageURL{"data:" + b.MimeType + ";base64," + b.Data}}
 }
 
 func textPart(s string) contentPart { return contentPart{Type: "text", Text: s} }

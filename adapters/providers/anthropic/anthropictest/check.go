@@ -72,13 +72,13 @@ var (
 // it: user and assistant take turns and the user has the first and the last word; no message and no text is blank, no
 // text holds U+0000; each call has an id of the right shape that is its own, and its result at the head of the very next
 // message, in call order, of text alone if it is an error; thinking is unchanged, signed by the model that is asked, and never the end of a message; what
-// is asked of the model fits together.
+// is asked of the model fits together; images are whole and no larger than the backend takes.
 func Check(raw []byte) error {
 	var b body
 	if err := wiretest.ReadStrict(raw, &b); err != nil {
 		return err
 	}
-	return errors.Join(b.checkOptions(), b.checkTools(), checkBlocks("system", b.System, "text"), b.checkCache(), b.checkMessages())
+	return errors.Join(b.checkOptions(), b.checkTools(), checkBlocks("system", b.System, "text"), b.checkCache(), b.checkImages(), b.checkMessages())
 }
 
 func (b body) checkOptions() error {
@@ -267,9 +267,4 @@ func checkBlocks(where string, list []content, types ...string) error {
 		}
 	}
 	return nil
-}
-
-// shows reports whether c is an image that can be shown.
-func (c content) shows() bool {
-	return c.Source != nil && c.Source.Type == "base64" && wiretest.IsImage(c.Source.MediaType, c.Source.Data, wiretest.WebImages...)
 }

@@ -1,6 +1,7 @@
 package anthropictest_test
 
 import (
+	"encoding/base64"
 	"strings"
 	"testing"
 
@@ -44,6 +45,11 @@ func TestCheck(t *testing.T) {
 		{`"text":"a"`, `"text":"\n"`, "non-whitespace"},
 		{`"text":"a"`, `"text":"a\u0000"`, "U+0000"},
 		{`"data":"` + wiretest.PNG + `"`, `"data":"A"`, "image.source"},
+		{wiretest.PNG, wiretest.PNG[:len(wiretest.PNG)-24], "image.source"},
+		{wiretest.PNG, wiretest.LargePNG(8001, 1), "exceed max allowed size: 8000 pixels"},
+		{wiretest.PNG, padded(5 << 20), "exceeds 5 MB"},
+		{`{"type":"text","text":"a"}`, strings.Repeat(picture(2001)+",", 19) + picture(2001), "many-image requests: 2000 pixels"},
+		{`{"type":"text","text":"go on"}`, picture(2001) + strings.Repeat(","+picture(1), 19), "many-image requests: 2000 pixels"},
 		{`image/png`, `image/bmp`, "image.source"},
 		{`"thinking":"hm"`, `"thinking":"hm."`, "Invalid `signature`"},
 		{`claude-test-4-5`, `claude-test-5`, "Invalid `signature`"},
@@ -71,6 +77,17 @@ func TestCheck(t *testing.T) {
 		require.NotEqual(t, good, broken)
 		require.ErrorContains(t, anthropictest.Check([]byte(broken)), c.want, broken)
 	}
+}
+
+// picture returns an image of the width.
+func picture(width int) string {
+	return `{"type":"image","source":{"type":"base64","media_type":"image/png","data":"` + wiretest.LargePNG(width, 1) + `"}}`
+}
+
+// padded returns an image with so many bytes behind it that nobody reads.
+func padded(n int) string {
+	data, _ := base64.StdEncoding.DecodeString(wiretest.PNG)
+	return base64.StdEncoding.EncodeToString(append(data, make([]byte, n)...))
 }
 
 // marks returns n texts with a mark each.

@@ -133,13 +133,16 @@ func visible(blocks []domain.Block) []part {
 	return parts
 }
 
+// images is what the wire takes of images; it bounds their sizes by that of the whole request alone.
+var images = wire.Images{Types: wire.WebImages}
+
 // image returns an image, or the text in its place.
 func image(b domain.Block) part {
-	kind, instead := wire.ImageType(b, wire.WebImages)
+	b, instead := images.Show(b)
 	if instead != "" {
 		return textPart(instead)
 	}
-	return part{Type: "input_image", Detail: "auto", ImageURL: "data:" + kind + ";base64," + b.Data}
+	return part{Type: "input_image", Detail: "auto", ImageURL: "data:" + b.MimeType + ";base64," + b.Data}
 }
 
 func message(role string, parts ...part) item {

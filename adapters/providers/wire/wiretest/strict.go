@@ -2,12 +2,9 @@ package wiretest
 
 import (
 	"bytes"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"image"
-	_ "image/png" // the images of the tests
 	"regexp"
 	"slices"
 	"strings"
@@ -55,22 +52,6 @@ func IsSchema(raw []byte) bool {
 	var schema struct{ Type string }
 	return json.Unmarshal(raw, &schema) == nil && schema.Type == "object"
 }
-
-// PNG is an image of one pixel.
-const PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAADklEQVR42mJiAAQAAP//AAYAA+e4F9gAAAAASUVORK5CYII="
-
-// IsImage reports whether data is an image in base64, of one of the types and of the one that it claims to be.
-func IsImage(mimeType, data string, types ...string) bool {
-	decoded, err := base64.StdEncoding.DecodeString(data)
-	if err != nil || !slices.Contains(types, mimeType) {
-		return false
-	}
-	_, format, err := image.DecodeConfig(bytes.NewReader(decoded))
-	return err == nil && mimeType == "image/"+format
-}
-
-// WebImages are the types of images that the common backends take.
-var WebImages = []string{"image/jpeg", "image/png", "image/gif", "image/webp"}
 
 var dataURL = regexp.MustCompile(`^data:([^;,]+);base64,(.+)$`)
 
