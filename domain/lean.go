@@ -8,6 +8,7 @@ import (
 // What stands in a context in place of what was left out of it.
 const (
 	oldImageLeftOut = "(an image was left out)"
+	refusedImage    = "(an image was left out: the model's backend refused to take it)"
 	outputLeftOut   = "\n(the rest of the output was left out)"
 )
 
@@ -17,7 +18,45 @@ const briefBytes = 400 // what remains of the text of a long output
 // Those of the current turn's inputs, of inputs that wait and of results that await the model stay. It reports whether
 // any was left out. The ledger and people's view of it are as they were.
 func (t *Transcript) LeaveOutImages() bool {
-	return t.leaveOut((*heldEntry).imageBytes, func(e *heldEntry) { e.bare = true })
+	return t.leaveOut((*heldEntry).imageBytes, func(e *heldEntry) { e.noImages = oldImageLeftOut })
+}
+
+// LeaveOutRefusedImages makes requests show a note in the place of the images of a request that presented p, after its
+// backend refused one of them: of those that no backend has answered yet, as the others were taken before, else of all.
+// It reports whether any was left out. The ledger and people's view of it are as they were.
+func (t *Transcript) LeaveOutRefusedImages(p Presented) bool {
+	gone := t.refuseWaiting(p)
+	if e := t.awaited(); e != nil {
+		gone = t.refuse(e) || gone
+	}
+	if !gone {
+		for i := range t.entries {
+			gone = t.refuse(&t.entries[i]) || gone
+		}
+	}
+	t.base, t.settled = modelContext{}, 0
+	return gone
+}
+
+func (t *Transcript) refuseWaiting(p Presented) (gone bool) {
+	for _, e := range t.presented(p.Seqs) {
+		if e.imageBytes() > 0 {
+			i := slices.IndexFunc(t.waiting, func(w waitingInput) bool { return w.seq == e.Seq })
+			t.waiting[i].noImages, gone = refusedImage, true
+		}
+	}
+	return gone
+}
+
+// refuse takes the images of an entry away, and reports whether it showed any.
+func (t *Transcript) refuse(e *heldEntry) bool {
+	if e.imageBytes() == 0 {
+		return false
+	}
+	t.tokens -= e.tokens()
+	e.noImages = refusedImage
+	t.tokens += e.tokens()
+	return true
 }
 
 // LeaveOutOutputs makes requests show only the beginning of the older half of the long tool outputs that they still show
@@ -52,24 +91,31 @@ func (t *Transcript) leaveOut(size func(*heldEntry) int, mark func(*heldEntry)) 
 // old are the entries that the model has answered: all but the current turn's inputs, and results that await it.
 func (t *Transcript) old() []*heldEntry {
 	var old []*heldEntry
-	awaited := t.Owed == OwedCalls
-	for i := range slices.Backward(t.entries) {
-		e := &t.entries[i]
-		if awaited && e.Answer != nil && e.Answer.StopReason.Completed() {
-			awaited = false
-			continue
-		}
-		if !slices.Contains(t.TurnInputs, e.Seq) {
+	awaited := t.awaited()
+	for i := range t.entries {
+		if e := &t.entries[i]; e != awaited && !slices.Contains(t.TurnInputs, e.Seq) {
 			old = append(old, e)
 		}
 	}
-	slices.Reverse(old)
 	return old
+}
+
+// awaited is the answer whose results the model has not seen, nil when there is none. Answers that failed saw nothing.
+func (t *Transcript) awaited() *heldEntry {
+	for i := range slices.Backward(t.entries) {
+		if e := &t.entries[i]; e.Answer != nil && e.Answer.StopReason.Completed() {
+			if len(e.Results) == 0 {
+				return nil
+			}
+			return e
+		}
+	}
+	return nil
 }
 
 // imageBytes returns the size of the images that are shown.
 func (e *heldEntry) imageBytes() (n int) {
-	if e.bare {
+	if e.noImages != "" {
 		return 0
 	}
 	count := func(blocks []Block) {
@@ -112,13 +158,13 @@ func isLong(b Block) bool { return b.Type == TextBlock && len(b.Text) > 2*briefB
 
 // seen returns blocks of an input or an output as models are shown them, images apart whole.
 func (e *heldEntry) seen(blocks []Block) []Block {
-	if !e.bare {
+	if e.noImages == "" {
 		return blocks
 	}
 	seen := slices.Clone(blocks)
 	for i := range seen {
 		if seen[i].Type == ImageBlock && seen[i].Data != "" {
-			seen[i] = Block{Type: TextBlock, Text: oldImageLeftOut}
+			seen[i] = Block{Type: TextBlock, Text: e.noImages}
 		}
 	}
 	return seen

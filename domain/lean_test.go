@@ -60,6 +60,37 @@ func TestLeaveOutImages(t *testing.T) {
 	require.Less(t, tr.Tokens(tr.Present(tr.Head(), nil)), before-4*1400)
 }
 
+// A request that failed showed the model nothing: what it was to see first stays when older things leave.
+func TestFailedRequestsSawNothing(t *testing.T) {
+	events := history(user, `{"text":"a"}`, answer, calls(seqs(1, 1), "a"), result, `{"toolCallId":"a","content":[`+imageOf("a")+`]}`,
+		answer, domaintest.AssistantFailed(seqs(1, 1), domain.StopError, ""))
+	require.False(t, transcript(t, events).LeaveOutImages())
+}
+
+// Of images that a backend refused those leave first that no backend has taken yet, then all.
+func TestLeaveOutRefusedImages(t *testing.T) {
+	tr := images(t)
+	require.Equal(t, "1 a 6 9 b c 14", shownOf(tr))
+	for _, want := range []string{"1 a 6 9 b - -", "- - - - - - -"} {
+		before := tr.Tokens(tr.Present(tr.Head(), nil))
+		require.True(t, tr.LeaveOutRefusedImages(tr.Present(tr.Head(), nil)))
+		require.Equal(t, want, shownOf(tr))
+		require.Less(t, tr.Tokens(tr.Present(tr.Head(), nil)), before)
+		checkWellFormed(t, tr.Context(tr.Present(tr.Head(), nil)))
+	}
+	require.False(t, tr.LeaveOutRefusedImages(tr.Present(tr.Head(), nil)))
+	require.Equal(t, images(t).Entries(), tr.Entries(), "people see them all")
+	require.NoError(t, tr.Apply(domain.Event{Seq: tr.Head() + 1, Kind: answer, Payload: domaintest.AssistantText([]domain.Seq{9, 14}, "C")}))
+	require.Equal(t, "- - - - - - -", shownOf(tr), "they do not come back with the answer")
+	whole, note := images(t), domain.Block{Type: domain.TextBlock, Text: "(an image was left out: the model's backend refused to take it)"}.Tokens()
+	require.NoError(t, whole.Apply(domain.Event{Seq: tr.Head(), Kind: answer, Payload: domaintest.AssistantText([]domain.Seq{9, 14}, "C")}))
+	require.Equal(t, whole.Tokens(domain.Presented{})-7*(domain.Block{Type: domain.ImageBlock}.Tokens()-note), tr.Tokens(domain.Presented{}))
+
+	only := transcript(t, history(user, `{"content":[`+imageOf("1")+`]}`, user, `{"retryOf":1,"text":"b"}`))
+	require.False(t, only.LeaveOutRefusedImages(only.Present(2, nil)), "it was not shown")
+	require.False(t, only.LeaveOutRefusedImages(domain.Presented{}))
+}
+
 // Long outputs are shown by their beginning, cut between characters; the results that await the model stay whole.
 func TestLeaveOutOutputs(t *testing.T) {
 	tr := images(t)

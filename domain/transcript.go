@@ -39,16 +39,17 @@ type Entry struct {
 // heldEntry is an entry and how it is held.
 type heldEntry struct {
 	Entry
-	last  Seq  // of its events
-	bare  bool // models are not shown its images any more
-	brief bool // nor long outputs
+	last     Seq    // of its events
+	noImages string // what models are shown in the place of its images, "" while they are shown
+	brief    bool   // models are not shown long outputs any more
 }
 
 func held(e Entry) heldEntry { return heldEntry{Entry: e, last: e.Seq} }
 
 type waitingInput struct {
-	seq Seq
-	in  Input
+	seq      Seq
+	in       Input
+	noImages string // as of an entry
 }
 
 // turnInput is what is remembered of an input until the turn that answers it is over.
@@ -91,7 +92,7 @@ func (t *Transcript) apply(seq Seq, k Kind, said fact) {
 	t.head = seq
 	switch k {
 	case UserMessage:
-		t.waiting = append(t.waiting, waitingInput{seq, said.input})
+		t.waiting = append(t.waiting, waitingInput{seq: seq, in: said.input})
 		t.turn[seq] = &turnInput{selection: said.input.Selection, retryOf: said.input.RetryOf}
 	case AssistantMessage:
 		t.answer(seq, said.answer, legacy)
@@ -167,7 +168,9 @@ func (t *Transcript) presented(listed []Seq) []heldEntry {
 	for i := range t.waiting {
 		if w := &t.waiting[i]; slices.Contains(listed, w.seq) {
 			in := w.in
-			entries = append(entries, held(Entry{Seq: w.seq, Input: &in}))
+			e := held(Entry{Seq: w.seq, Input: &in})
+			e.noImages = w.noImages
+			entries = append(entries, e)
 			if in.RetryOf > 0 && in.RetryOf < w.seq {
 				replaced = append(replaced, in.RetryOf)
 			}

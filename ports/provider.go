@@ -99,6 +99,7 @@ const (
 	Fatal     FaultClass = "permanent" // credentials, quota, invalid request
 	Overflow  FaultClass = "overflow"  // the context is larger than the model's window
 	TooLarge  FaultClass = "too_large" // the request has too many bytes
+	BadImage  FaultClass = "bad_image" // the backend does not take an image of the request
 )
 
 // ProviderError is a fault of a backend.

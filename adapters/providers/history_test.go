@@ -126,6 +126,8 @@ func (h *history) checkPrefixes(events []domain.Event) {
 			lean.LeaveOutImages()
 		case 1:
 			lean.LeaveOutOutputs()
+		case 2:
+			lean.LeaveOutRefusedImages(lean.Present(e.Seq, nil))
 		}
 		tr := wiretest.OneOf(h.random, whole, lean)
 		claim := wiretest.OneOf(h.random, e.Seq, e.Seq, domain.Seq(h.random.Int64N(int64(e.Seq)+1)))

@@ -126,13 +126,14 @@ func (a *attempt) ask(ctx context.Context, p ports.Provider, req ports.ModelRequ
 	return p.Generate(ctx, req, func(ports.Delta) {})
 }
 
-// Codes of the faults that end a run whose context cannot be made any smaller.
+// Codes of the faults that end a run from whose context nothing more can leave.
 const (
 	contextOverflow = "context_overflow"
 	requestTooLarge = "request_too_large"
+	imageRefused    = "image_refused"
 )
 
-// relieve makes the context smaller after a backend refused it as too large. over is false when the request can be made
+// relieve takes from the context what a backend refused: what makes it too large, or images. over is false when the request can be made
 // again, with the same inputs; v is how the attempt ends otherwise.
 func (a *attempt) relieve(req request, fault error, v verdict) (_ verdict, over bool, err error) {
 	var steps []func(request) (bool, error)
@@ -143,6 +144,9 @@ func (a *attempt) relieve(req request, fault error, v verdict) (_ verdict, over 
 	case ports.TooLarge:
 		code = requestTooLarge
 		steps = append(steps, a.leaveOutImages, a.compactOnce, a.leaveOutOutputs)
+	case ports.BadImage:
+		code = imageRefused
+		steps = append(steps, a.leaveOutRefusedImages)
 	default:
 		return v, true, nil
 	}
@@ -161,14 +165,14 @@ func (a *attempt) relieve(req request, fault error, v verdict) (_ verdict, over 
 	return v, true, nil
 }
 
-// refusal returns Overflow or TooLarge when fault refuses the size of a request, else "". An invalid request that by our
+// refusal returns Overflow or TooLarge when fault refuses the size of a request, BadImage when an image, else "". An invalid request that by our
 // own estimate exceeds the window is one that is too long, however the backend words it.
 func (a *attempt) refusal(req request, fault error) ports.FaultClass {
 	pe, ok := errors.AsType[*ports.ProviderError](fault)
 	switch {
 	case !ok:
 		return ""
-	case pe.Class == ports.Overflow, pe.Class == ports.TooLarge:
+	case pe.Class == ports.Overflow, pe.Class == ports.TooLarge, pe.Class == ports.BadImage:
 		return pe.Class
 	case pe.Class != ports.Fatal || pe.Status != http.StatusBadRequest && pe.Status != http.StatusUnprocessableEntity || a.r.Compactor == nil:
 		return ""
@@ -193,5 +197,9 @@ func (a *attempt) compactOnce(req request) (bool, error) {
 }
 
 func (a *attempt) leaveOutImages(request) (bool, error) { return a.t.LeaveOutImages(), nil }
+
+func (a *attempt) leaveOutRefusedImages(req request) (bool, error) {
+	return a.t.LeaveOutRefusedImages(req.presented), nil
+}
 
 func (a *attempt) leaveOutOutputs(request) (bool, error) { return a.t.LeaveOutOutputs(), nil }

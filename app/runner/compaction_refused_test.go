@@ -158,19 +158,7 @@ func TestImagesLeaveBeforeACompaction(t *testing.T) {
 		w.script(fault(ports.TooLarge, 0), fault(ports.TooLarge, 0), fault(ports.TooLarge, 0), text("S"), text("ok"))
 		w.say("go", image)
 		w.settled()
-		var images []int
-		for _, r := range w.provider.requests {
-			n := 0
-			for _, m := range r.Messages {
-				for _, b := range m.Content {
-					if b.Type == domain.ImageBlock {
-						n++
-					}
-				}
-			}
-			images = append(images, n)
-		}
-		require.Equal(t, []int{3, 2, 1, 0, 1}, images, "the summary is asked for by text, and the input is shown in full")
+		require.Equal(t, []int{3, 2, 1, 0, 1}, imagesOf(w.provider.requests), "the summary is asked for by text, and the input is shown in full")
 		require.Contains(t, texts(w.provider.requests[2])[0], "t:picture 0 | t:(an image was left out)")
 		require.Equal(t, []string{
 			"user queue go", "assistant [7] error:", "assistant [7] error:", "assistant [7] error:", "compaction from 7: S",
@@ -191,6 +179,55 @@ func TestLongTurnSheds(t *testing.T) {
 		last := w.provider.lately()
 		require.Less(t, len(last[2].Content[0].Text), 500)
 		require.Greater(t, len(last[4].Content[0].Text), 3000, "the model has not seen it yet")
+		p.drain(time.Second)
+	})
+}
+
+// imagesOf counts the images that each request shows.
+func imagesOf(requests []ports.ModelRequest) (counts []int) {
+	for _, r := range requests {
+		n := 0
+		for _, m := range r.Messages {
+			for _, b := range m.Content {
+				if b.Type == domain.ImageBlock {
+					n++
+				}
+			}
+		}
+		counts = append(counts, n)
+	}
+	return counts
+}
+
+// An image that the backend refuses does not end the session: the same inputs are presented without those that no backend
+// has taken yet, then without any; the model is told, and later turns go on.
+func TestRefusedImages(t *testing.T) {
+	image := `"content":[{"type":"image","mimeType":"image/png","data":"AAAA"}]`
+	compacting(t, 0, 0.8, 0, func(w *world, p *node) {
+		w.say("one", image)
+		w.settled()
+		w.provider.requests = nil
+		w.script(fault(ports.BadImage, 0), text("sorry"))
+		w.say("two", image)
+		w.settled()
+		require.Equal(t, []int{2, 1}, imagesOf(w.provider.requests))
+		require.Contains(t, texts(w.provider.requests[1])[2], "t:two | t:(an image was left out: the model's backend refused to take ")
+		require.Equal(t, []string{
+			"user queue two", "assistant [4] error:", "assistant [4] end_turn: sorry", "finished done turns=2 end_turn",
+		}, numberless(w.since(3)))
+
+		w.provider.requests = nil
+		w.script(fault(ports.BadImage, 0), text("blind"))
+		w.say("three")
+		w.settled()
+		w.script(fault(ports.BadImage, 0))
+		w.say("four")
+		w.settled()
+		require.Equal(t, []int{1, 0, 0}, imagesOf(w.provider.requests))
+		require.Contains(t, w.text(), "finished failed turns=1 error")
+		run := w.runs()[0]
+		require.Equal(t, domain.ReasonPermanent, run.Reason)
+		require.Contains(t, run.Error, "image_refused: nothing more can leave the context: ")
 		p.drain(time.Second)
 	})
 }

@@ -154,6 +154,7 @@ func testProviderFaults(t *testing.T, h ProviderHarness) {
 		{"invalid request", ProviderFault{Status: 400, Message: "unknown field"}, ports.Fatal},
 		{"context too long", ProviderFault{Status: 400, Message: "This model's maximum context length is 8192 tokens."}, ports.Overflow},
 		{"too many bytes", ProviderFault{Status: 413, Message: "request entity too large"}, ports.TooLarge},
+		{"an image", ProviderFault{Status: 400, Message: "Could not process image"}, ports.BadImage},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			reply, err := playScene(t, h, ProviderScene{End: EndFault, Fault: c.fault})

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -97,6 +98,8 @@ func (f Fault) class() ports.FaultClass {
 		return ports.Fatal
 	case (status < 400 && named != kindCredentials || status == 400 || status == 404 || status == 422 || status >= 500) && overflows(words):
 		return ports.Overflow
+	case named == kindImage || (status < 400 && named != kindCredentials || slices.Contains(badRequests, status)) && aboutImage(words):
+		return ports.BadImage
 	case status == http.StatusRequestTimeout || status == http.StatusConflict || status == http.StatusTooEarly || status == clientClosed || status >= 500:
 		return ports.Retryable
 	case status >= 400 || named == kindCredentials || named == kindInvalid:
@@ -116,6 +119,7 @@ const (
 	kindInvalid
 	kindOverflow
 	kindTooLarge
+	kindImage
 	kindBusy
 )
 
@@ -136,10 +140,10 @@ var kinds = map[string]kind{
 	"not_found": kindInvalid, "failed_precondition": kindInvalid, "out_of_range": kindInvalid, "unimplemented": kindInvalid,
 	"unsupported_parameter": kindInvalid, "unsupported_value": kindInvalid, "content_policy_violation": kindInvalid,
 	"invalid_encrypted_content": kindInvalid, "integer_below_min_value": kindInvalid, "string_above_max_length": kindInvalid,
-	"invalid_image": kindInvalid, "invalid_image_format": kindInvalid, "invalid_base64_image": kindInvalid, "invalid_image_url": kindInvalid,
-	"invalid_image_mode": kindInvalid, "image_parse_error": kindInvalid, "unsupported_image_media_type": kindInvalid,
-	"image_too_large": kindInvalid, "image_too_small": kindInvalid, "image_file_too_large": kindInvalid, "empty_image_file": kindInvalid,
-	"image_content_policy_violation": kindInvalid,
+	"invalid_image": kindImage, "invalid_image_format": kindImage, "invalid_base64_image": kindImage, "invalid_image_url": kindImage,
+	"invalid_image_mode": kindImage, "image_parse_error": kindImage, "unsupported_image_media_type": kindImage,
+	"image_too_large": kindImage, "image_too_small": kindImage, "image_file_too_large": kindImage, "empty_image_file": kindImage,
+	"image_content_policy_violation": kindImage,
 
 	"context_length_exceeded": kindOverflow, "exceed_context_size_error": kindOverflow, "context_window_exceeded": kindOverflow,
 	"model_context_window_exceeded": kindOverflow, "context_length_exceeded_error": kindOverflow, "prompt_too_long": kindOverflow,
@@ -156,8 +160,7 @@ var quotaWords = []string{
 	"credits are depleted", "spending cap",
 }
 
-// overflowWords are the wordings in which the common backends say that a context is too long. Each inner list must be
-// present as a whole.
+// overflowWords are the wordings in which the common backends say that a context is too long.
 var overflowWords = [][]string{
 	{"maximum context length"}, {"context_length_exceeded"}, {"prompt is too long"}, {"input is too long"},
 	{"input token count", "exceed"}, {"context window", "exceed"}, {"context size", "exceed"}, {"context length", "exceed"},
@@ -167,17 +170,27 @@ var overflowWords = [][]string{
 	{"prompt too long"}, {"exceed", "context limit"}, {"exceeded model token limit"}, {"too many input tokens"},
 }
 
-func overflows(words string) bool {
-	for _, all := range overflowWords {
-		found := true
-		for _, w := range all {
-			found = found && strings.Contains(words, w)
-		}
-		if found {
-			return true
-		}
-	}
-	return false
+// badRequests are the statuses of a refusal that may be about an image.
+var badRequests = []int{http.StatusBadRequest, http.StatusNotFound, http.StatusUnsupportedMediaType, http.StatusUnprocessableEntity}
+
+// imageWords are the wordings in which the common backends refuse an image: one that they cannot read, one that is too large,
+// one too many, or any at all.
+var imageWords = [][]string{
+	{"could not process image"}, {"unable to process input image"}, {"image exceeds"}, {"image dimensions exceed"},
+	{"unsupported image"}, {"image is not valid"}, {"not represent a valid image"}, {"not appear to be a valid", "image"},
+	{"invalid image"}, {"cannot identify image"}, {"failed to decode image"}, {"failed to load image"}, {"failed to process image"},
+	{"invalid base64", "image"}, {"image", "media type", "does not"}, {"too many images"}, {"at most", "image(s)"}, {"image", "too large"},
+	{"image input"}, {"image_url", "only supported by certain models"}, {"not a multimodal model"}, {"does not support image"},
+}
+
+func overflows(words string) bool  { return holdsAny(words, overflowWords) }
+func aboutImage(words string) bool { return holdsAny(words, imageWords) }
+
+// holdsAny reports whether words have all of any of the lists.
+func holdsAny(words string, lists [][]string) bool {
+	return slices.ContainsFunc(lists, func(all []string) bool {
+		return !slices.ContainsFunc(all, func(w string) bool { return !strings.Contains(words, w) })
+	})
 }
 
 func containsAny(words string, list []string) bool {
