@@ -36,6 +36,9 @@ type declaration struct {
 
 // build returns the request for req, shaped by what the backend is known to refuse.
 func (p *Provider) build(req ports.ModelRequest, history thoughts) (*request, error) {
+	if err := wire.CheckToolCount(len(req.Tools), maxTools); err != nil {
+		return nil, err
+	}
 	thinking, err := p.think(req)
 	if err != nil {
 		return nil, err
@@ -91,6 +94,9 @@ func parameters(schema string) wire.Raw {
 	b, _ := wire.Encode(members) // parts of valid JSON
 	return b
 }
+
+// maxTools is how many declarations the wire takes.
+const maxTools = 512
 
 // maxName is the longest name of a tool that the wire takes.
 const maxName = 64

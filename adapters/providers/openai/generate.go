@@ -21,6 +21,9 @@ type generation struct {
 }
 
 func (g *generation) Request(req ports.ModelRequest) (wire.Request, error) {
+	if err := wire.CheckToolCount(len(req.Tools), maxTools); g.p.own && err != nil {
+		return wire.Request{}, err
+	}
 	g.sent = g.p.build(req)
 	answer := &decoder{Draft: wire.Draft{Emit: g.emit, Names: wire.ToolNames(req.Tools, maxName)}}
 	return wire.Request{Path: "/chat/completions", Body: g.sent, Answer: answer}, nil

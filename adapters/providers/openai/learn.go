@@ -1,9 +1,13 @@
 package openai
 
-import "bytes"
+import (
+	"bytes"
+
+	"github.com/keel-agent/keel/adapters/providers/wire"
+)
 
 // learn reads the body of the refusal of r and reports whether the next request will be shaped otherwise: it goes without
-// a parameter that r had.
+// a parameter that r had, or with less of the descriptions of tools.
 func (p *Provider) learn(r *request, body []byte) bool {
 	has := func(name string) bool { return bytes.Contains(body, []byte(name)) }
 	switch {
@@ -11,6 +15,8 @@ func (p *Provider) learn(r *request, body []byte) bool {
 		p.noStreamOptions.Store(true)
 	case r.MaxTokens > 0 && has("max_completion_tokens") && has("max_tokens"):
 		p.completionTokens.Store(r.Model, true)
+	case wire.RefusesDescription(body) && r.describesAtLength():
+		p.briefTools.Store(r.Model, true)
 	case r.Temperature != nil && has("temperature"):
 		p.noTemperature.Store(r.Model, true)
 	default:

@@ -80,9 +80,11 @@ func (cfg Config) Client(name string) (*wire.Client, error) {
 type Provider struct {
 	*wire.Client
 
+	own              bool        // the backend is OpenAI itself
 	noStreamOptions  atomic.Bool // the backend refuses stream_options
 	completionTokens sync.Map    // models that want max_completion_tokens in place of max_tokens
 	noTemperature    sync.Map    // models that refuse a temperature
+	briefTools       sync.Map    // models that refuse long descriptions of tools
 }
 
 var _ ports.Provider = (*Provider)(nil)
@@ -93,5 +95,5 @@ func New(cfg Config) (*Provider, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Provider{Client: client}, nil
+	return &Provider{Client: client, own: baseURL(cfg.BaseURL) == DefaultBaseURL}, nil
 }

@@ -1,6 +1,8 @@
 package openai
 
 import (
+	"slices"
+
 	"github.com/keel-agent/keel/adapters/providers/wire"
 	"github.com/keel-agent/keel/ports"
 )
@@ -35,8 +37,9 @@ type toolFunction struct {
 
 // build returns the request for req, shaped by what the backend is known to refuse.
 func (p *Provider) build(req ports.ModelRequest) *request {
+	_, brief := p.briefTools.Load(req.Model)
 	r := &request{
-		Model: req.Model, Messages: messages(req), Tools: tools(req.Tools), ReasoningEffort: req.Options.Thinking, Stream: true,
+		Model: req.Model, Messages: messages(req), Tools: tools(req.Tools, brief), ReasoningEffort: req.Options.Thinking, Stream: true,
 	}
 	if _, ok := p.noTemperature.Load(req.Model); !ok {
 		r.Temperature = req.Options.Temperature
@@ -52,11 +55,19 @@ func (p *Provider) build(req ports.ModelRequest) *request {
 	return r
 }
 
-func tools(specs []ports.ToolSpec) []tool {
+// maxTools is how many tools OpenAI takes in a request of this wire, as it documents it. Other backends have bounds of
+// their own, or none.
+const maxTools = 128
+
+func tools(specs []ports.ToolSpec, brief bool) []tool {
 	var list []tool
 	for _, spec := range specs {
-		f := toolFunction{Name: wire.ToolName(spec.Name, maxName), Description: wire.Clean(spec.Description), Parameters: wire.InputSchema(spec.Schema)}
+		f := toolFunction{Name: wire.ToolName(spec.Name, maxName), Description: wire.Description(spec.Description, brief), Parameters: wire.InputSchema(spec.Schema)}
 		list = append(list, tool{Type: "function", Function: f})
 	}
 	return list
+}
+
+func (r *request) describesAtLength() bool {
+	return slices.ContainsFunc(r.Tools, func(t tool) bool { return wire.IsLong(t.Function.Description) })
 }

@@ -73,5 +73,7 @@ func TestCheck(t *testing.T) {
 	require.ErrorContains(t, geminitest.Check(geminitest.Model, []byte(`{"contents":[]}`)), "contents is not specified")
 	require.ErrorContains(t, geminitest.Check(geminitest.Model, []byte(`{"contents":[{"role":"user","parts":[]}]}`)), "must not be empty")
 	require.ErrorContains(t, geminitest.Check(geminitest.Model, []byte(`{"contents":[{"role":"user","parts":[{"text":"a"}]},{"role":"model","parts":[{"text":"b"}]}]}`)), "must end with a user turn")
+	many := `{"contents":[{"role":"user","parts":[{"text":"a"}]}],"tools":[{"functionDeclarations":[` + strings.Repeat(`{},`, 512) + `{}]}]}`
+	require.ErrorContains(t, geminitest.Check(geminitest.Model, []byte(many)), "At most 512 function declarations")
 	require.ErrorContains(t, geminitest.Check(geminitest.Model, []byte(`{"contents":[{"role":"user","parts":[{"text":"a"}]}],"tools":[{}]}`)), "empty")
 }

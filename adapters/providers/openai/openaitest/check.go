@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"unicode/utf8"
 
 	"github.com/keel-agent/keel/adapters/providers/wire/wiretest"
 )
@@ -95,7 +96,16 @@ func (b body) checkOptions() error {
 	return nil
 }
 
+// The bounds of tools that OpenAI has.
+const (
+	maxTools       = 128
+	maxDescription = 1024 // characters
+)
+
 func (b body) checkTools() error {
+	if n := len(b.Tools); n > maxTools {
+		return fmt.Errorf("Invalid 'tools': array too long. Expected an array with maximum length %d, but got an array with length %d instead.", maxTools, n)
+	}
 	seen := map[string]bool{}
 	for i, t := range b.Tools {
 		f := t.Function
@@ -104,6 +114,9 @@ func (b body) checkTools() error {
 			return fmt.Errorf("tools[%d].type: unknown", i)
 		case !wiretest.PlainName.MatchString(f.Name) || seen[f.Name]:
 			return fmt.Errorf("tools[%d].function.name: %q is malformed or not unique", i, f.Name)
+		case utf8.RuneCountInString(f.Description) > maxDescription:
+			return fmt.Errorf("Invalid 'tools[%d].function.description': string too long. Expected a string with maximum length %d, but got a string with length %d instead.",
+				i, maxDescription, utf8.RuneCountInString(f.Description))
 		case !wiretest.IsSchema(f.Parameters):
 			return fmt.Errorf("tools[%d].function.parameters: schema must be of type \"object\"", i)
 		}

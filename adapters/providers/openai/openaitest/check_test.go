@@ -42,6 +42,8 @@ func TestCheck(t *testing.T) {
 		{`"name":"f","parameters"`, `"name":"f g","parameters"`, "tools[0].function.name"},
 		{`"name":"f","parameters"`, `"name":"` + strings.Repeat("x", 65) + `","parameters"`, "tools[0].function.name"},
 		{`"tools":[`, `"tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object"}}},`, "not unique"},
+		{`"tools":[`, `"tools":[` + strings.Repeat(`{},`, 128), "array too long"},
+		{`"name":"f","parameters"`, `"name":"f","description":"` + strings.Repeat("é", 1025) + `","parameters"`, "string too long"},
 		{`"parameters":{"type":"object"}`, `"parameters":{}`, "schema"},
 		{`"parameters":{"type":"object"}`, `"parameters":null`, "schema"},
 		{good[strings.Index(good, `{"role":"system"`):strings.Index(good, `],"tools"`)], ``, "last one must be"},

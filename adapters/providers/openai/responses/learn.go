@@ -15,6 +15,7 @@ const (
 	summaries
 	anyReasoning
 	encryptedContent
+	longDescriptions
 )
 
 // refusal is what a model does not take.
@@ -44,6 +45,8 @@ func (r *request) refusedParameter(body []byte) (what parameter, ok bool) {
 	text := strings.ToLower(string(body))
 	has := func(word string) bool { return strings.Contains(text, word) }
 	switch {
+	case wire.RefusesDescription(body) && r.describesAtLength():
+		return longDescriptions, true
 	case r.Temperature != nil && has("temperature"):
 		return temperature, true
 	case len(r.Include) > 0 && (has("encrypted content is not supported") || has("include") && unsupported.MatchString(text)):

@@ -212,6 +212,23 @@ func TestSilence(t *testing.T) {
 	})
 }
 
+// TestLongDescriptions: a model that refuses a long description of a tool gets short ones from then on.
+func TestLongDescriptions(t *testing.T) {
+	s, p := start(t, responsestest.Error(400, responsestest.Fault("string_above_max_length",
+		"Invalid 'tools[0].description': string too long. Expected a string with maximum length 1024, but got a string with length 1500 instead.")), hello, hello)
+	for range 2 {
+		_, err := ask(t, p, func(r *ports.ModelRequest) {
+			r.Tools = []ports.ToolSpec{{Name: "f", Description: strings.Repeat("é", 1500)}}
+		})
+		require.NoError(t, err)
+	}
+	var lengths []int
+	for _, r := range s.Requests() {
+		lengths = append(lengths, strings.Count(string(r.Body), "é"))
+	}
+	require.Equal(t, []int{1500, 1017, 1017}, lengths)
+}
+
 // TestRefusedSideBySide: requests that were under way when another one taught what the model refuses learn the same.
 func TestRefusedSideBySide(t *testing.T) {
 	warm := 0.5

@@ -1,6 +1,7 @@
 package responses
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/keel-agent/keel/adapters/providers/wire"
@@ -41,7 +42,7 @@ const (
 
 // build returns the request for req, shaped by what the backend is known to refuse.
 func (p *Provider) build(req ports.ModelRequest, history thoughts) (*request, error) {
-	r := &request{Model: req.Model, Tools: tools(req.Tools), Stream: true}
+	r := &request{Model: req.Model, Tools: tools(req.Tools, p.refuses(req.Model, longDescriptions)), Stream: true}
 	if s := wire.Clean(req.System); strings.TrimSpace(s) != "" {
 		r.Instructions = s
 	}
@@ -61,6 +62,10 @@ func (p *Provider) build(req ports.ModelRequest, history thoughts) (*request, er
 	return r, nil
 }
 
+func (r *request) describesAtLength() bool {
+	return slices.ContainsFunc(r.Tools, func(t tool) bool { return wire.IsLong(t.Description) })
+}
+
 // replays reports whether r sends reasoning back.
 func (r *request) replays() bool {
 	for _, i := range r.Input {
@@ -71,11 +76,11 @@ func (r *request) replays() bool {
 	return false
 }
 
-func tools(specs []ports.ToolSpec) []tool {
+func tools(specs []ports.ToolSpec, brief bool) []tool {
 	var list []tool
 	for _, spec := range specs {
 		list = append(list, tool{
-			Type: "function", Name: wire.ToolName(spec.Name, maxName), Description: wire.Clean(spec.Description),
+			Type: "function", Name: wire.ToolName(spec.Name, maxName), Description: wire.Description(spec.Description, brief),
 			Parameters: wire.InputSchema(spec.Schema),
 		})
 	}
