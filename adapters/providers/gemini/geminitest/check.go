@@ -113,7 +113,7 @@ func (b body) checkTools() error {
 			return fmt.Errorf("tools[%d]: empty", i)
 		}
 		if len(list.FunctionDeclarations) > 512 {
-			return fmt.Errorf("tools[%d].function_declarations: [FIELD_INVALID] At most 512 function declarations can be specified.", i)
+			return fmt.Errorf("tools[%d].function_declarations: [FIELD_INVALID] At most 512 function declarations can be specified", i)
 		}
 		for j, f := range list.FunctionDeclarations {
 			at := fmt.Sprintf("tools[%d].function_declarations[%d]", i, j)

@@ -104,7 +104,7 @@ const (
 
 func (b body) checkTools() error {
 	if n := len(b.Tools); n > maxTools {
-		return fmt.Errorf("Invalid 'tools': array too long. Expected an array with maximum length %d, but got an array with length %d instead.", maxTools, n)
+		return fmt.Errorf("invalid 'tools': array too long. Expected an array with maximum length %d, but got an array with length %d instead", maxTools, n)
 	}
 	seen := map[string]bool{}
 	for i, t := range b.Tools {
@@ -115,7 +115,7 @@ func (b body) checkTools() error {
 		case !wiretest.PlainName.MatchString(f.Name) || seen[f.Name]:
 			return fmt.Errorf("tools[%d].function.name: %q is malformed or not unique", i, f.Name)
 		case utf8.RuneCountInString(f.Description) > maxDescription:
-			return fmt.Errorf("Invalid 'tools[%d].function.description': string too long. Expected a string with maximum length %d, but got a string with length %d instead.",
+			return fmt.Errorf("invalid 'tools[%d].function.description': string too long. Expected a string with maximum length %d, but got a string with length %d instead",
 				i, maxDescription, utf8.RuneCountInString(f.Description))
 		case !wiretest.IsSchema(f.Parameters):
 			return fmt.Errorf("tools[%d].function.parameters: schema must be of type \"object\"", i)
