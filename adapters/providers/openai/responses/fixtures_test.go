@@ -132,7 +132,7 @@ var fixtures = map[string]wiretest.Fixture{
 	"failed-overflow":            fault(ports.Overflow, "context_length_exceeded"),
 	"failed-quota":               fault(ports.Fatal, "insufficient_quota"),
 	"failed-prompt":              fault(ports.Fatal, "invalid_prompt"),
-	"failed-image":               fault(ports.Fatal, "invalid_image"),
+	"failed-image":               fault(ports.BadImage, "invalid_image"),
 	"failed-without-a-word":      fault(ports.Retryable, "failed"),
 	"cancelled":                  fault(ports.Retryable, "cancelled", text("Hm")),
 	"error-event":                fault(ports.Retryable, "server_error", text("Hm")),
