@@ -82,7 +82,7 @@ func (s *server) start(ctx context.Context) error {
 
 func (s *server) serve(l net.Listener) {
 	defer close(s.served)
-	err := s.http.Serve(l)
+	err := s.http.Serve(httpapi.Patient(l))
 	if s.drain.draining() { // it was closed on purpose
 		return
 	}

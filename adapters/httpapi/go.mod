@@ -1,6 +1,6 @@
 module github.com/keel-agent/keel/adapters/httpapi
 
-go 1.26
+go 1.26.0
 
 require (
 	github.com/gorilla/mux v1.8.1
@@ -8,6 +8,7 @@ require (
 	github.com/keel-agent/keel/ports v0.0.0
 	github.com/stretchr/testify v1.12.1
 	go.uber.org/zap v1.28.0
+	golang.org/x/sys v0.50.0
 )
 
 require (

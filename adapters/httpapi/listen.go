@@ -5,24 +5,24 @@ import (
 	"errors"
 	"net"
 	"syscall"
-	"time"
 )
 
-// vanished is how long what was written may stay unacknowledged before a connection counts as dead. A stream writes
-// at least every 15 s, so a client that is gone without a word is noticed within two of its comments.
-const vanished = 15 * time.Second
+// unsent is how many bytes wait at most, or one segment more, in the system for one connection before it tries to send
+// them. What a peer is slow to take stays with its writer, instead of megabytes in the system's buffers.
+const unsent = 64 << 10
 
-// Listen listens on a TCP address for connections that the kernel gives up once their peer has vanished. Where the
-// system has no such limit, its own, much longer ones hold. With reusePort other processes may listen on the address
-// too: the kernel then deals connections out among them, and resets those that wait for one that closes.
+// Listen listens on a TCP address for connections with a bounded queue of what is not sent yet, where the system can do
+// that. With reusePort other processes may listen on the address too: the kernel then deals connections out among them,
+// and resets those that wait for one that closes.
 func Listen(ctx context.Context, address string, reusePort bool) (net.Listener, error) {
 	cfg := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
-		err := control(c, limitUnacknowledged)
+		err := control(c, limitUnsent)
 		if err == nil && reusePort {
 			err = control(c, sharePort)
 		}
 		return err
 	}}
+	cfg.SetMultipathTCP(false) // its connections do not inherit the option
 	return cfg.Listen(ctx, "tcp", address)
 }
 
@@ -32,7 +32,7 @@ func Adopt(l *net.TCPListener) error {
 	if err != nil {
 		return err
 	}
-	if err := control(c, limitUnacknowledged); !errors.Is(err, syscall.ENOPROTOOPT) {
+	if err := control(c, limitUnsent); !errors.Is(err, syscall.ENOPROTOOPT) {
 		return err
 	}
 	return nil

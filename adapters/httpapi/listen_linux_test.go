@@ -2,10 +2,10 @@ package httpapi
 
 import (
 	"net"
-	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 )
 
 func TestAcceptedConnectionsHaveTheLimit(t *testing.T) {
@@ -36,9 +36,9 @@ func requireLimit(t *testing.T, l net.Listener) {
 	raw, err := accepted.(*net.TCPConn).SyscallConn()
 	require.NoError(t, err)
 	require.NoError(t, raw.Control(func(fd uintptr) {
-		got, err := syscall.GetsockoptInt(int(fd), syscall.IPPROTO_TCP, tcpUserTimeout)
+		got, err := unix.GetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_NOTSENT_LOWAT)
 		require.NoError(t, err)
-		require.Equal(t, 15000, got)
+		require.Equal(t, unsent, got)
 	}))
 }
 

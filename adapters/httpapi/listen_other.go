@@ -2,8 +2,13 @@
 
 package httpapi
 
-import "errors"
+import (
+	"errors"
+	"net"
+)
 
-func limitUnacknowledged(int) error { return nil }
+func limitUnsent(int) error { return nil }
 
 func sharePort(int) error { return errors.New("sharing a port needs Linux") }
+
+func unacknowledged(net.Conn) func() int { return func() int { return 0 } }

@@ -22,7 +22,7 @@ type Config struct {
 	Log      *zap.Logger     // nil: no log
 
 	KeepAlive    time.Duration // silence before a comment; 15 s
-	WriteTimeout time.Duration // for each piece of at most 32 KiB, or a tenth less; 10 s
+	WriteTimeout time.Duration // for each piece of at most 32 KiB, or a tenth less; 10 s. A client that takes nothing for so long is cut
 }
 
 // Handler serves streams.

@@ -97,7 +97,10 @@ func newRig(t *testing.T, options ...option) *rig {
 		o(&cfg, &streams)
 	}
 	cfg.Streams = tellEnds{sse.New(streams), r.ended}
-	server := httptest.NewServer(httpapi.New(cfg))
+	listener, err := httpapi.Listen(t.Context(), "127.0.0.1:0", false)
+	require.NoError(t, err)
+	server := &httptest.Server{Listener: httpapi.Patient(listener), Config: &http.Server{Handler: httpapi.New(cfg)}}
+	server.Start()
 	t.Cleanup(func() {
 		server.CloseClientConnections()
 		server.Close()

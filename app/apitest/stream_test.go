@@ -2,11 +2,13 @@ package apitest
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -171,21 +173,55 @@ func TestPartials(t *testing.T) {
 	without.end()
 }
 
+// narrow opens a stream on a connection of its own, with a receive buffer of that size, and returns it past the status.
+func (r *rig) narrow(session string, buffer int) net.Conn {
+	r.t.Helper()
+	dialer := net.Dialer{Control: func(_, _ string, c syscall.RawConn) error {
+		var failed error
+		err := c.Control(func(fd uintptr) {
+			failed = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, buffer)
+		})
+		return errors.Join(err, failed)
+	}}
+	conn, err := dialer.DialContext(r.t.Context(), "tcp", strings.TrimPrefix(r.url, "http://"))
+	require.NoError(r.t, err)
+	r.t.Cleanup(func() { _ = conn.Close() })
+	_, err = fmt.Fprintf(conn, "GET %s/events/stream HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\n\r\n", session, ours)
+	require.NoError(r.t, err)
+	status, err := bufio.NewReaderSize(conn, 16).ReadString('\n')
+	require.NoError(r.t, err)
+	require.Contains(r.t, status, "200")
+	return conn
+}
+
+// K19: a reader that takes 20 KB/s of events of 600 KB through a receive buffer of 8 KiB is not cut, though each piece
+// takes longer than a reader that takes nothing is given; it is once it stops.
+func TestSlowReadersAreNotCut(t *testing.T) {
+	const limit = time.Second
+	r := newRig(t, func(_ *httpapi.Config, c *sse.Config) { c.WriteTimeout = limit })
+	s := r.create("s")
+	for i := range 12 {
+		r.do(r.request(http.MethodPost, s+"/input", fmt.Sprintf(`{"requestId":"%d","text":%q}`, i, strings.Repeat("x", 600<<10))))
+	}
+	conn := r.narrow(s, 8<<10)
+	b := make([]byte, 4<<10)
+	for began := time.Now(); time.Since(began) < 5*limit; time.Sleep(200 * time.Millisecond) {
+		_, err := conn.Read(b)
+		require.NoError(t, err)
+	}
+	require.Empty(t, r.ended, "it reads")
+	stopped := time.Now()
+	<-r.ended
+	require.Less(t, time.Since(stopped), 3*limit)
+}
+
 // K19: readers that stop reading are cut; one that reads sees no delay.
 func TestStalledReadersAreCut(t *testing.T) {
 	r := newRig(t, func(_ *httpapi.Config, c *sse.Config) { c.WriteTimeout = 300 * time.Millisecond })
 	s := r.create("s")
 	const stalled, events, size = 10, 24, 500 << 10
 	for range stalled {
-		conn, err := net.Dial("tcp", strings.TrimPrefix(r.url, "http://"))
-		require.NoError(t, err)
-		defer conn.Close()
-		require.NoError(t, conn.(*net.TCPConn).SetReadBuffer(4<<10))
-		_, err = fmt.Fprintf(conn, "GET %s/events/stream HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\n\r\n", s, ours)
-		require.NoError(t, err)
-		status, err := bufio.NewReaderSize(conn, 16).ReadString('\n')
-		require.NoError(t, err)
-		require.Contains(t, status, "200")
+		r.narrow(s, 4<<10)
 	}
 	healthy := r.stream(s+"/events/stream", "")
 	var writing sync.WaitGroup

@@ -209,7 +209,7 @@ func TestK19StuckClients(t *testing.T) {
 	p.create(`{"id":"s1"}`)
 	p.input("s1", `{"text":"warm","requestId":"w"}`)
 	p.rested("s1")
-	const stuck, events, size = 30, 20, 250 << 10
+	const stuck, events, size = 200, 80, 250 << 10
 	before := p.sockets()
 	for range stuck {
 		conn, res := p.raw("s1", "after=0", 4<<10)
@@ -232,7 +232,7 @@ func TestK19StuckClients(t *testing.T) {
 	grown := p.resident() - held
 	t.Logf("slowest turn %s, memory grew by %d MiB, %d MiB were not read", slowest, grown>>20, stuck*events*size>>20)
 	require.Less(t, slowest, 3*time.Second, "the healthy client sees no delay")
-	require.Less(t, grown, stuck*events*size/2, "what is not read is not kept for each client")
+	require.Less(t, grown, stuck<<20, "what is not read is not kept for each client")
 	require.Eventually(t, func() bool { return p.sockets() <= before+2 }, 20*time.Second, 50*time.Millisecond, "the stuck ones are cut")
 	p.input("s1", `{"text":"after","requestId":"after"}`)
 	require.Equal(t, fmt.Sprint(at+1), (<-healthy).LastEventID, "and the healthy one is not")
@@ -279,7 +279,7 @@ func TestK19NothingStaysBehind(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			all := map[int]int{}
-			for _, cycles := range []int{3, 300} {
+			for _, cycles := range []int{3, 1_000} {
 				store := newStore(t, kind)
 				connections := func() int { return 0 }
 				if kind == "postgres" {
@@ -321,7 +321,7 @@ func TestK19NothingStaysBehind(t *testing.T) {
 				require.NotContains(t, text, "sse.(*Handler).Serve", "no stream is left")
 				require.Greater(t, n, 3, text)
 			}
-			require.LessOrEqual(t, all[300], all[3]+5, "goroutines")
+			require.LessOrEqual(t, all[1_000], all[3]+5, "goroutines")
 		})
 	}
 }
