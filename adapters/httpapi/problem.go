@@ -104,7 +104,7 @@ func problemOf(err error) problem {
 		}
 		return p
 	case errors.Is(err, ports.ErrUnavailable):
-		return problem{Code: codeUnavailable, Detail: "the store cannot be reached; the same request may be sent again"}
+		return problem{Code: codeUnavailable, Detail: "the store cannot be reached or is too busy; the same request may be sent again"}
 	}
 	return problem{Code: codeInternal, Detail: "something went wrong; the server's log names this request's id"}
 }

@@ -30,7 +30,7 @@ func TestProblems(t *testing.T) {
 		{ahead{errors.New("x")}, 400, problem{Code: "cursor_ahead", Detail: domain.ErrCursorAhead.Detail, Head: &head}},
 		{domain.ErrSessionClosed, 409, problem{Code: "session_closed", Detail: domain.ErrSessionClosed.Detail}},
 		{domain.ErrTooManyInputs, 429, problem{Code: "too_many_inputs", Detail: domain.ErrTooManyInputs.Detail}},
-		{fmt.Errorf("secret host: %w", ports.ErrUnavailable), 503, problem{Code: "unavailable", Detail: "the store cannot be reached; the same request may be sent again"}},
+		{fmt.Errorf("secret host: %w", ports.ErrUnavailable), 503, problem{Code: "unavailable", Detail: "the store cannot be reached or is too busy; the same request may be sent again"}},
 		{domain.ErrFenced, 500, problem{Code: "internal", Detail: "something went wrong; the server's log names this request's id"}},
 		{errors.New("secret"), 500, problem{Code: "internal", Detail: "something went wrong; the server's log names this request's id"}},
 	} {

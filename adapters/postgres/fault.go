@@ -66,6 +66,12 @@ func readOnly(err error) bool {
 	return errors.As(err, &server) && server.Code == "25006"
 }
 
+// duplicate reports whether a unique key is taken, which passes when another write had it first, but else does not.
+func duplicate(err error) bool {
+	var server *pgconn.PgError
+	return errors.As(err, &server) && server.Code == "23505"
+}
+
 // fateOfCode reads an SQLSTATE.
 func fateOfCode(code string) fate {
 	switch code {
@@ -97,7 +103,7 @@ func translate(ctx context.Context, err error, f fate) error {
 		return err
 	case errors.Is(ctx.Err(), context.Canceled):
 		return fmt.Errorf("postgres: %w", context.Canceled)
-	case f == unreachable, f == lost, ctx.Err() != nil, errors.Is(err, context.DeadlineExceeded), errors.Is(err, puddle.ErrClosedPool):
+	case f == unreachable, f == lost, f == moved, f == again && !duplicate(err), ctx.Err() != nil, errors.Is(err, context.DeadlineExceeded), errors.Is(err, puddle.ErrClosedPool):
 		return fmt.Errorf("%w: postgres: %w", ports.ErrUnavailable, err)
 	}
 	return fmt.Errorf("postgres: %w", err)

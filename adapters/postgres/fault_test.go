@@ -102,12 +102,57 @@ func TestPassingFaultsAreRetried(t *testing.T) {
 	}
 }
 
+// K40: a fault that passes, but not within the store's own tries, leaves nothing behind and is the store's absence to
+// those who asked; the same command is taken once it has passed.
+func TestPassingFaultThatStays(t *testing.T) {
+	for _, code := range []string{"40001", "40P01", "55P03"} {
+		for _, atCommit := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s/at commit %t", code, atCommit), func(t *testing.T) {
+				u := migrated(t)
+				l := created(t, open(t, postgres.Config{URL: u}), domain.SessionRef{Tenant: "t", Session: "s"})
+				stays := func(table string, f func() error) {
+					t.Helper()
+					tried := failing(t, u, table, code, 1_000, atCommit)
+					if err := f(); !errors.Is(err, ports.ErrUnavailable) {
+						t.Errorf("%s: error %v", table, err)
+					}
+					if n := tried(); n < 2 || n > 20 {
+						t.Errorf("%s was tried %d times", table, n)
+					}
+					postgrestest.Exec(t, u, "DROP TRIGGER fail ON "+table)
+				}
+				stays("events", func() error { return second(l.store.Do(t.Context(), l.ref, l.input("first"))) })
+				if n := len(l.events()); n != 0 {
+					t.Fatalf("%d events were left behind", n)
+				}
+				l.must(l.input("first"))
+				if err := l.store.Processes().Register(t.Context(), "q", "here", time.Minute); err != nil {
+					t.Fatal(err)
+				}
+				stays("runs", func() error {
+					return second(l.store.Runs().Claim(t.Context(), ports.ClaimRequest{Process: "q", Max: 1}))
+				})
+				l.claim("p")
+				stays("events", func() error { return second(l.store.Do(t.Context(), l.ref, l.answer([]domain.Seq{1}))) })
+				l.must(l.answer([]domain.Seq{1}))
+				stays("runs", func() error { return second(l.store.Do(t.Context(), l.ref, l.settle())) })
+				l.must(l.settle())
+				if n := len(l.events()); n != 3 {
+					t.Errorf("%d events", n)
+				}
+			})
+		}
+	}
+}
+
 func TestLastingFaultIsReported(t *testing.T) {
 	u := migrated(t)
 	l := created(t, open(t, postgres.Config{URL: u}), domain.SessionRef{Tenant: "t", Session: "s"})
-	failing(t, u, "events", "23514", 1, false)
-	if _, err := l.store.Do(t.Context(), l.ref, l.input("first")); err == nil || errors.Is(err, ports.ErrUnavailable) {
-		t.Fatalf("error %v", err)
+	for _, code := range []string{"23514", "23505"} {
+		failing(t, u, "events", code, 1_000, false)
+		if _, err := l.store.Do(t.Context(), l.ref, l.input("first")); err == nil || errors.Is(err, ports.ErrUnavailable) {
+			t.Fatalf("%s: error %v", code, err)
+		}
 	}
 	failing(t, u, "events", "53100", 1000, false)
 	if _, err := l.store.Do(t.Context(), l.ref, l.input("first")); !errors.Is(err, ports.ErrUnavailable) {
