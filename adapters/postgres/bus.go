@@ -30,6 +30,7 @@ type Bus struct {
 	self     string // marks this process's own notifications
 
 	pingEvery, pingTimeout time.Duration
+	fullQueue              float64 // the share of the server's notification queue in use that is worth a warning
 	announceEvery          time.Duration
 	gap                    time.Duration // between two notifications, for those that come in between
 
@@ -68,7 +69,7 @@ func newBus(cfg BusConfig) (*Bus, error) {
 	b := &Bus{
 		wakeups: bus.NewWakeups(), relay: bus.NewRelay(known, maxPayload-headLength-bus.DigestLength), interest: known,
 		conn: conn, log: cfg.Logger, self: newSelf(),
-		pingEvery: 30 * time.Second, pingTimeout: 5 * time.Second, announceEvery: interestLasts / 3, gap: 3 * time.Millisecond,
+		pingEvery: 30 * time.Second, pingTimeout: 5 * time.Second, fullQueue: 0.5, announceEvery: interestLasts / 3, gap: 3 * time.Millisecond,
 	}
 	if b.log == nil {
 		b.log = zap.NewNop()

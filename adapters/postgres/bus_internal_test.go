@@ -50,6 +50,15 @@ func TestPayloadsAreBounded(t *testing.T) {
 	}
 }
 
+func server(t *testing.T) string {
+	t.Helper()
+	u := os.Getenv("KEEL_TEST_POSTGRES_URL")
+	if u == "" {
+		t.Fatal("KEEL_TEST_POSTGRES_URL is not set: `make test` (or scripts/with-postgres.sh COMMAND) provides a server")
+	}
+	return u
+}
+
 // deafConn stops hearing the other side, without any error, once deaf is set.
 type deafConn struct {
 	net.Conn
@@ -66,10 +75,7 @@ func (c deafConn) Read(b []byte) (int, error) {
 
 // K39: a connection that went silent without an error is found out and replaced, and everybody looks again.
 func TestSilentConnectionIsReplaced(t *testing.T) {
-	u := os.Getenv("KEEL_TEST_POSTGRES_URL")
-	if u == "" {
-		t.Fatal("KEEL_TEST_POSTGRES_URL is not set: `make test` (or scripts/with-postgres.sh COMMAND) provides a server")
-	}
+	u := server(t)
 	b, err := newBus(BusConfig{URL: u})
 	if err != nil {
 		t.Fatal(err)

@@ -13,9 +13,6 @@ import (
 	"github.com/keel-agent/keel/adapters/bus"
 )
 
-// fullQueue is the share of the server's notification queue in use that is worth a warning.
-const fullQueue = 0.5
-
 // listen holds one LISTEN connection until it fails. Whatever was said before it listened may have been missed, so it
 // wakes every subscription first, and exchanges with the others who wants which partials.
 func (b *Bus) listen(ctx context.Context) error {
@@ -40,8 +37,8 @@ func (b *Bus) listen(ctx context.Context) error {
 	b.interest.listens(true)
 	defer b.interest.listens(false)
 	b.interest.announce(b.relay.Heard()...)
-	for {
-		wait, cancel := context.WithTimeout(ctx, b.pingEvery)
+	for ping := time.Now().Add(b.pingEvery); ; {
+		wait, cancel := context.WithDeadline(ctx, ping)
 		n, err := conn.WaitForNotification(wait)
 		cancel()
 		switch {
@@ -53,6 +50,7 @@ func (b *Bus) listen(ctx context.Context) error {
 			if err := b.ping(ctx, conn); err != nil {
 				return err
 			}
+			ping = time.Now().Add(b.pingEvery)
 		}
 	}
 }
@@ -81,12 +79,13 @@ func busAdvice(err error) error {
 	return err
 }
 
-// ping finds out whether a silent connection still works, and how full the server's queue is.
+// ping finds out whether the connection still works, which may just be silent, and how full the server's queue is, which
+// may be while much is heard.
 func (b *Bus) ping(ctx context.Context, conn *pgx.Conn) error {
 	return b.bounded(ctx, func(ctx context.Context) error {
 		var used float64
 		err := conn.QueryRow(ctx, "SELECT pg_notification_queue_usage()").Scan(&used)
-		if used > fullQueue {
+		if used > b.fullQueue {
 			b.log.Warn("the server's notification queue fills up: some connection listens but stays in a transaction",
 				zap.Float64("used", used))
 		}
