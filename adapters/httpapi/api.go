@@ -28,6 +28,7 @@ type Service interface {
 
 	Events(ctx context.Context, ref domain.SessionRef, after domain.Seq, limit int) (events []domain.Event, more bool, err error)
 	Messages(ctx context.Context, ref domain.SessionRef, cursor string, limit int) (entries []domain.Entry, waiting []domain.Seq, next string, err error)
+	NewestMessages(ctx context.Context, ref domain.SessionRef, cursor string, limit int) (entries []domain.Entry, waiting []domain.Seq, next string, err error)
 	Runs(ctx context.Context, ref domain.SessionRef, cursor string, limit int) (runs []domain.Run, next string, err error)
 
 	ModelSettings(ctx context.Context, tenant string) (domain.ModelSettings, error)

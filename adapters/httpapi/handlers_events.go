@@ -85,11 +85,15 @@ func (a *api) streamEvents(w http.ResponseWriter, r *http.Request, ref domain.Se
 }
 
 func (a *api) listMessages(w http.ResponseWriter, r *http.Request, ref domain.SessionRef) error {
-	n, err := pageQuery(r)
+	n, newest, err := messagesQuery(r)
 	if err != nil {
 		return err
 	}
-	entries, waiting, next, err := a.Service.Messages(r.Context(), ref, r.URL.Query().Get("cursor"), n)
+	read := a.Service.Messages
+	if newest {
+		read = a.Service.NewestMessages
+	}
+	entries, waiting, next, err := read(r.Context(), ref, r.URL.Query().Get("cursor"), n)
 	if err != nil {
 		return err
 	}

@@ -48,6 +48,20 @@ func pageQuery(r *http.Request) (int, error) {
 	return limit(r)
 }
 
+// messagesQuery is pageQuery for the list of messages, which may begin with the newest.
+func messagesQuery(r *http.Request) (n int, newest bool, err error) {
+	if err := checkQuery(r, "limit", "cursor", "order"); err != nil {
+		return 0, false, err
+	}
+	q := r.URL.Query()
+	order := q.Get("order")
+	if q.Has("order") && order != "asc" && order != "desc" {
+		return 0, false, domain.ErrInvalidRequest.At("order").With("must be asc or desc")
+	}
+	n, err = limit(r)
+	return n, order == "desc", err
+}
+
 // limit returns the parameter limit, 0 when it is absent. More than any page holds is clamped by the service, however
 // large it is; zero, negative or no number is ErrInvalidRequest.
 func limit(r *http.Request) (int, error) {

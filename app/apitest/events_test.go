@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -230,6 +231,19 @@ func TestMessages(t *testing.T) {
 	require.Equal(t, a.items(), append(page.items(), rest.items()...), "pages show one state of the ledger")
 	require.Empty(t, rest.text("nextCursor"))
 	require.Len(t, r.get(s+"/messages").items(), 5)
+
+	newest := r.get(s + "/messages?order=desc&limit=3")
+	require.Equal(t, []any{6.0, 3.0, 5.0}, []any{newest.items()[0]["seq"], newest.items()[1]["seq"], newest.items()[2]["seq"]})
+	rest = r.get(s + "/messages?order=desc&limit=3&cursor=" + newest.text("nextCursor"))
+	all := r.get(s + "/messages?order=asc").items()
+	slices.Reverse(all)
+	require.Equal(t, all, append(newest.items(), rest.items()...))
+	require.Empty(t, rest.text("nextCursor"))
+	r.get(s+"/messages?cursor="+newest.text("nextCursor")).refused(t, "invalid_cursor", "of the other order")
+	r.get(s+"/messages?order=desc&cursor="+page.text("nextCursor")).refused(t, "invalid_cursor", "of the other order")
+	bad := r.get(s + "/messages?order=newest")
+	bad.refused(t, "invalid_request", "no order")
+	require.Equal(t, "order", bad.text("field"))
 	for _, cursor := range []string{"x", page.text("nextCursor")[1:], r.get("/v1/sessions?limit=1").text("nextCursor") + "A"} {
 		require.Equal(t, "invalid_cursor", r.get(s+"/messages?cursor="+cursor).code())
 	}

@@ -137,7 +137,7 @@ func TestListsRefuseUnknownParameters(t *testing.T) {
 	s := r.create("s")
 	for _, list := range []string{"/v1/sessions", s + "/events", s + "/messages", s + "/runs", "/v1/settings/secrets"} {
 		for query, field := range map[string]string{
-			"new=1": "new", "limit=1&limit=2": "limit", "Limit=1": "Limit", "order=desc": "order", "metdata[user]=u1": "metdata[user]",
+			"new=1": "new", "limit=1&limit=2": "limit", "Limit=1": "Limit", "sort=desc": "sort", "metdata[user]=u1": "metdata[user]",
 			"metadata=u1": "metadata", "metadata[user=u1": "metadata[user", "metadata[user]=u1&metadata[user]=u2": "metadata[user]",
 		} {
 			a := r.get(list + "?" + query)
@@ -147,4 +147,7 @@ func TestListsRefuseUnknownParameters(t *testing.T) {
 	}
 	require.Contains(t, r.get("/v1/sessions?metadata=u1").text("detail"), "state, parent, metadata[NAME], limit, cursor")
 	r.get(s+"/runs?metadata[user]=u1").refused(t, "invalid_request", "a filter of another list")
+	for _, list := range []string{"/v1/sessions", s + "/events", s + "/runs", "/v1/settings/secrets"} {
+		r.get(list+"?order=desc").refused(t, "invalid_request", "messages alone have an order")
+	}
 }

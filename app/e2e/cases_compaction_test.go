@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -118,6 +119,9 @@ func TestCompactions(t *testing.T) {
 			require.Equal(t, summaryHead+"S3", strings.SplitAfter(heads(lastMessages(t, b, 1)[0])[0], "S3")[0])
 			messages := p.call("GET", "/v1/sessions/s1/messages", "").body
 			require.Contains(t, messages, `"role":"summary","content":[{"type":"text","text":"S3"}]`)
+			newest := p.transcript("s1", "desc", 2)
+			slices.Reverse(newest)
+			require.Equal(t, p.transcript("s1", "asc", 500), newest)
 		})
 	}
 }

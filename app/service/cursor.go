@@ -26,6 +26,7 @@ const (
 	sessionsList = "sessions"
 	runsList     = "runs"
 	messagesList = "messages"
+	newestList   = "messages.newest" // newest first
 	secretsList  = "secrets"
 )
 
@@ -38,11 +39,11 @@ type position struct {
 	ID          string `json:"id,omitempty"` // secrets: its name
 
 	Head    domain.Seq   `json:"h,omitempty"` // messages: the ledger that is being paged through
-	Next    domain.Seq   `json:"n,omitempty"` // the event whose entries begin the page; beyond Head, those that wait
+	Next    domain.Seq   `json:"n,omitempty"` // the event whose entries begin the page; beyond Head, those that wait. Newest first: the one after it
 	Skip    int          `json:"k,omitempty"` // how many of its entries were shown
 	Turn    []domain.Seq `json:"u,omitempty"` // the inputs that the answers of the turn had listed before Next
-	Cut     domain.Seq   `json:"c,omitempty"` // where the transcript begins, while no completed answer is behind (domain.BehindCut)
-	Waiting []domain.Seq `json:"w,omitempty"` // the inputs that waited at Head
+	Cut     domain.Seq   `json:"c,omitempty"` // where the transcript begins, while no completed answer is behind (domain.BehindCut); newest first: always
+	Waiting []domain.Seq `json:"w,omitempty"` // the inputs that waited at Head; newest first: those of them that were not shown
 }
 
 func (p position) encode() string {
@@ -58,7 +59,7 @@ func decodePosition(cursor, list string) (position, error) {
 	if err != nil || json.Unmarshal(b, &p) != nil || p.List != list || p.encode() != cursor {
 		return position{}, domain.ErrInvalidCursor.At("cursor")
 	}
-	if list != messagesList && domain.CheckID(p.ID) != nil {
+	if list != messagesList && list != newestList && domain.CheckID(p.ID) != nil {
 		return position{}, domain.ErrInvalidCursor.At("cursor")
 	}
 	return p, nil

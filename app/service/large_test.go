@@ -24,6 +24,8 @@ type generated struct {
 	head domain.Seq
 	size int // of each text
 	most int // bytes in use when a page was read, unless it is negative
+
+	short domain.Seq // from here on texts are of one byte, unless it is 0
 }
 
 const perTurn = 6
@@ -31,6 +33,9 @@ const perTurn = 6
 func (g *generated) event(seq domain.Seq) domain.Event {
 	turn := (seq - 1) / perTurn
 	text := strings.Repeat("x", g.size)
+	if g.short > 0 && seq >= g.short {
+		text = "x"
+	}
 	input := turn*perTurn + 1
 	e := domain.Event{Seq: seq}
 	raw := ""
@@ -115,24 +120,40 @@ func TestMessagePagesAreTheTranscript(t *testing.T) {
 	}
 }
 
-// checkPages wants all pages together to be the transcript want.
+// checkPages wants all pages together to be the transcript want, in reverse when they begin with the newest.
 func checkPages(t require.TestingT, s *service.Service, ref domain.SessionRef, limit int, want *domain.Transcript) {
-	var got []domain.Entry
-	var waits []domain.Seq
+	got, waits := allPages(t, s.Messages, ref, limit, want)
+	checkEntries(t, want.Entries(), got, limit)
+	require.Equal(t, len(want.Unanswered), len(waits))
+	require.True(t, slices.Equal(want.Unanswered, waits))
+
+	got, waits = allPages(t, s.NewestMessages, ref, limit, want)
+	slices.Reverse(got)
+	checkEntries(t, want.Entries(), got, limit)
+	slices.Sort(waits)
+	require.True(t, slices.Equal(want.Unanswered, waits))
+}
+
+// asking is one of the ways to read messages.
+type asking func(context.Context, domain.SessionRef, string, int) ([]domain.Entry, []domain.Seq, string, error)
+
+func allPages(t require.TestingT, ask asking, ref domain.SessionRef, limit int, want *domain.Transcript) (got []domain.Entry, waits []domain.Seq) {
 	for cursor := ""; ; {
-		entries, waiting, next, err := s.Messages(context.Background(), ref, cursor, limit)
+		entries, waiting, next, err := ask(context.Background(), ref, cursor, limit)
 		require.NoError(t, err)
+		require.True(t, slices.IsSorted(waiting))
 		got, waits = append(got, entries...), append(waits, waiting...)
 		if cursor = next; cursor == "" {
-			break
+			return got, waits
 		}
 		require.NotEmpty(t, entries)
 		require.LessOrEqual(t, len(got), len(want.Entries()), "the pages do not end")
 	}
-	require.Equal(t, len(want.Unanswered), len(waits))
-	require.True(t, slices.Equal(want.Unanswered, waits))
-	require.Equal(t, len(want.Entries()), len(got))
-	for i, e := range want.Entries() { // one by one: the difference of large ones is hard to print
+}
+
+func checkEntries(t require.TestingT, want, got []domain.Entry, limit int) {
+	require.Equal(t, len(want), len(got))
+	for i, e := range want { // one by one: the difference of large ones is hard to print
 		require.True(t, reflect.DeepEqual(e, got[i]), "entry %d of pages of %d", i, limit)
 	}
 }
@@ -156,6 +177,13 @@ func TestLargeLedgersAreReadPieceByPiece(t *testing.T) {
 			entries, _, next, err := s.Messages(t.Context(), ref, "", 500)
 			require.NotEmpty(t, next)
 			require.LessOrEqual(t, len(entries), 5)
+			return err
+		},
+		"newest messages": func(s *service.Service) error {
+			entries, _, next, err := s.NewestMessages(t.Context(), ref, "", 500)
+			require.NotEmpty(t, next)
+			require.LessOrEqual(t, len(entries), 5)
+			require.Greater(t, len(entries), 2)
 			return err
 		},
 	} {

@@ -21,8 +21,8 @@ func (s *Service) Messages(
 	p.load = func(seq domain.Seq) (domain.Event, error) { return s.event(ctx, ref, seq) }
 	if cursor == "" {
 		err = s.firstPage(ctx, row, &p)
-	} else if p.at, err = decodePosition(cursor, messagesList); err == nil && !p.at.within(row.HeadSeq) {
-		err = domain.ErrInvalidCursor.At("cursor")
+	} else {
+		p.at, err = messagesPosition(cursor, messagesList, row)
 	}
 	if err != nil {
 		return nil, nil, "", err
@@ -42,6 +42,15 @@ func (s *Service) Messages(
 	return p.entries, waiting, next, err
 }
 
+// messagesPosition reads a cursor of the list of a session's messages.
+func messagesPosition(cursor, list string, row domain.Session) (position, error) {
+	at, err := decodePosition(cursor, list)
+	if err == nil && !at.within(row.HeadSeq) {
+		err = domain.ErrInvalidCursor.At("cursor")
+	}
+	return at, err
+}
+
 // within reports whether p can be a position of a transcript whose ledger has this head.
 func (p position) within(head domain.Seq) bool {
 	bad := func(seq domain.Seq) bool { return seq < 1 || seq > p.Head }
@@ -53,10 +62,16 @@ func (p position) within(head domain.Seq) bool {
 func (s *Service) firstPage(ctx context.Context, row domain.Session, p *page) error {
 	kept := row.KeptSeq
 	p.at = position{List: messagesList, Head: row.HeadSeq, Next: max(kept, 1), Cut: kept, Waiting: row.Unanswered}
+	return s.summary(ctx, row.Ref, p)
+}
+
+// summary adds the summary that the transcript begins with, if there is one.
+func (s *Service) summary(ctx context.Context, ref domain.SessionRef, p *page) error {
+	kept := p.at.Cut
 	if kept == 0 {
 		return nil
 	}
-	return s.scanBy(ctx, row.Ref, messagesPageDefault, kept-1, row.HeadSeq, func(e domain.Event) (bool, error) {
+	return s.scanBy(ctx, ref, messagesPageDefault, kept-1, p.at.Head, func(e domain.Event) (bool, error) {
 		if e.Kind != domain.Compaction {
 			return true, nil
 		}
