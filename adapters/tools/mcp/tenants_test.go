@@ -101,10 +101,13 @@ func (a *accounts) server() Server {
 	return Server{URL: a.url, Headers: map[string]string{"Authorization": "Bearer ${secret:key}"}, Timeout: deadline}
 }
 
-// open is how many sessions the server has.
+// open is how many sessions the server has. One that was never initialized is none: the server makes it for the question
+// by which clients begin to speak the newest protocol, and ends it some time after it refused that.
 func (a *accounts) open() (n int) {
-	for range a.peer.Sessions() {
-		n++
+	for session := range a.peer.Sessions() {
+		if session.InitializeParams() != nil {
+			n++
+		}
 	}
 	return n
 }
