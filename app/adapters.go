@@ -243,7 +243,11 @@ func newRunner(d runnerDeps) (*runner.Runner, error) {
 	for _, p := range d.Providers.All() {
 		names = append(names, p.Name())
 	}
-	d.Log.Info("set up", zap.String("store", store), zap.Strings("providers", names), zap.String("model", d.Config.Model))
+	model := zap.Skip() // the default follows from lists that are not read yet
+	if d.Config.Model != "" {
+		model = zap.String("model", d.Config.Model)
+	}
+	d.Log.Info("set up", zap.String("store", store), zap.Strings("providers", names), model)
 	var credentials runner.Credentials
 	if d.Vault != nil {
 		credentials = d.Vault

@@ -34,6 +34,7 @@ func (p *process) transcript(session, order string, limit int) (messages []strin
 func TestMessagesNewestFirst(t *testing.T) {
 	onEachStore(t, func(t *testing.T, store string) {
 		p := serve(t, store, nil)
+		require.Regexp(t, `set up.*"providers": \["fake"\]}`, p.logs.String(), "no model was chosen, and none is told")
 		p.create(`{"id":"s1","tools":["calculator"]}`)
 		script := `[{"toolCalls":[{"name":"calculator","arguments":{"expression":"1+1"}},{"name":"calculator","arguments":{"expression":"2+2"}}]},{"text":"done"}]`
 		for i := range 12 {

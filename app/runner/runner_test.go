@@ -368,3 +368,27 @@ func TestMoreInputReadsOnlyWhatIsNew(t *testing.T) {
 		n.drain(time.Second)
 	})
 }
+
+// What a cancelled run left unanswered is shown with the next input, unless that takes its place (docs/PROTOCOL.md).
+func TestRetryOfReplacesACancelledInput(t *testing.T) {
+	for replaces, shown := range map[string]string{`"retryOf":1`: "[instead]", `"delivery":"queue"`: "[never mind instead]"} {
+		play(t, func(w *world) {
+			w.script(slowly(time.Minute, text("never")), text("ok"))
+			n := w.start()
+			w.say("never mind")
+			time.Sleep(time.Second)
+			w.cancel()
+			w.settled()
+			w.say("instead", replaces)
+			w.settled()
+			last := w.provider.requests[1].Messages
+			require.Len(t, last, 1)
+			var texts []string
+			for _, b := range last[0].Content {
+				texts = append(texts, b.Text)
+			}
+			require.Equal(t, shown, fmt.Sprint(texts), replaces)
+			n.drain(time.Second)
+		})
+	}
+}

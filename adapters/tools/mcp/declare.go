@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"net/url"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -91,10 +92,19 @@ func (s Server) prepared(name string, lookup func(string) (string, bool), vault 
 	return s, headers, cmp.Or(err, s.checkCommand())
 }
 
-// checkCommand finds the program of a server that is started at once. One of a lazy server may be installed later.
+// checkCommand finds the directory and the program of a server that is started at once. Those of a lazy server may be
+// installed later.
 func (s Server) checkCommand() error {
 	if s.Command == "" || s.Startup == lazy {
 		return nil
+	}
+	if s.Dir != "" {
+		switch info, err := os.Stat(s.Dir); {
+		case err != nil:
+			return fmt.Errorf("dir: %w", err)
+		case !info.IsDir():
+			return fmt.Errorf("dir: %s is no directory", s.Dir)
+		}
 	}
 	program := s.Command
 	if s.Dir != "" && filepath.Base(program) != program && !filepath.IsAbs(program) { // it is looked for where it runs

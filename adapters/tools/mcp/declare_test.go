@@ -57,7 +57,7 @@ servers:
 		_, _, err = Server{Command: "./run", Dir: here}.prepared("own", lookup, nil)
 		require.NoError(t, err)
 	}
-	_, _, err = Server{Command: "no-such-program", Startup: lazy}.prepared("later", lookup, nil)
+	_, _, err = Server{Command: "no-such-program", Dir: "/nowhere", Startup: lazy}.prepared("later", lookup, nil)
 	require.NoError(t, err, "the program of a lazy server may be installed later")
 
 	_, err = load(t, "servers: {a: {comand: x}}")
@@ -88,7 +88,9 @@ func TestDeclarationsThatCannotWork(t *testing.T) {
 		"a: {command: x, maxOutput: 99999999}":            "maxOutput",
 		"a: {command: x, tools: [b], replaySafe: [c]}":    "not among the tools",
 		"a: {command: no-such-program}":                   `command: exec: "no-such-program": executable file not found`,
-		"a: {command: bin/run, dir: /nowhere}":            `command: exec: "/nowhere/bin/run"`,
+		"a: {command: bin/run, dir: /dev}":                `command: exec: "/dev/bin/run"`,
+		"a: {command: sh, dir: /nowhere}":                 "dir: stat /nowhere: no such file or directory",
+		"a: {command: sh, dir: /dev/null}":                "dir: /dev/null is no directory",
 	} {
 		servers, err := load(t, "servers: {"+text+"}")
 		require.NoError(t, err, text)
