@@ -36,42 +36,26 @@ func update(table string, fields []sqlstore.Field, where ...string) string {
 // apply writes fx, which was decided in this transaction on v, and completes its outcome.
 func apply(t tx, v *domain.View, fx *domain.Effects, nowMS int64) error {
 	rows := keptRows{session: sqlstore.NewSessionRow(fx.Session)}
-	if err := applySession(t, rows.session, v, fx); err != nil {
-		return err
-	}
-	ref := fx.Session.Ref
-	for i := range fx.Events {
-		if err := one(t, insertEvent, sqlstore.Values(sqlstore.NewEventRow(ref, &fx.Events[i]).Fields())); err != nil {
-			return err
-		}
-	}
 	if v.Run != nil && v.Run.ID == fx.Session.ActiveRun {
 		rows.run = sqlstore.NewRunRow(v.Run)
 	}
-	// The run that gives way must leave the index of active runs before its successor enters it.
-	for _, inserts := range []bool{false, true} {
-		for i := range fx.Runs {
-			if c := &fx.Runs[i]; c.Insert == inserts {
-				row, err := applyRun(t, c, nowMS)
-				if err != nil {
-					return err
-				}
-				if row.RunID == fx.Session.ActiveRun {
-					rows.run = row
-				}
-			}
-		}
+	if err := applySession(t, rows.session, v, fx); err != nil {
+		return err
 	}
-	for i := range fx.Calls {
-		if err := one(t, upsertCall, sqlstore.Values(sqlstore.NewCallRow(ref, &fx.Calls[i]).Fields())); err != nil {
-			return err
-		}
+	if err := applyEvents(t, fx); err != nil {
+		return err
+	}
+	if err := applyRuns(t, fx, nowMS, &rows); err != nil {
+		return err
+	}
+	if err := applyCalls(t, fx); err != nil {
+		return err
 	}
 	sqlstore.CompleteOutcome(fx, nowMS)
 	if fx.Session.ActiveRun == "" || rows.run != nil {
-		t.w.kept.put(ref, rows)
+		t.w.kept.put(fx.Session.Ref, rows)
 	} else {
-		delete(t.w.kept, ref)
+		delete(t.w.kept, fx.Session.Ref)
 	}
 	return nil
 }
@@ -86,6 +70,47 @@ func applySession(t tx, row *sqlstore.SessionRow, v *domain.View, fx *domain.Eff
 		}
 	}
 	return one(t, updateSession, append(sqlstore.Values(append(row.MovingFields(), row.KeyFields()...)), v.Session.Version))
+}
+
+func applyEvents(t tx, fx *domain.Effects) error {
+	for i := range fx.Events {
+		row := sqlstore.NewEventRow(fx.Session.Ref, &fx.Events[i])
+		if err := one(t, insertEvent, sqlstore.Values(row.Fields())); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func applyCalls(t tx, fx *domain.Effects) error {
+	for i := range fx.Calls {
+		row := sqlstore.NewCallRow(fx.Session.Ref, &fx.Calls[i])
+		if err := one(t, upsertCall, sqlstore.Values(row.Fields())); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// applyRuns writes the runs, and keeps the active one in rows: first those that change, as the run that gives way must
+// leave the index of active runs before its successor enters it.
+func applyRuns(t tx, fx *domain.Effects, nowMS int64, rows *keptRows) error {
+	for _, inserts := range []bool{false, true} {
+		for i := range fx.Runs {
+			c := &fx.Runs[i]
+			if c.Insert != inserts {
+				continue
+			}
+			row, err := applyRun(t, c, nowMS)
+			if err != nil {
+				return err
+			}
+			if row.RunID == fx.Session.ActiveRun {
+				rows.run = row
+			}
+		}
+	}
+	return nil
 }
 
 func applyRun(t tx, c *domain.RunChange, nowMS int64) (*sqlstore.RunRow, error) {
