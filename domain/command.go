@@ -100,7 +100,7 @@ type (
 		Refusal   error // what is wrong with what Payload selects; a retry of an accepted input is not refused
 	}
 
-	// AppendExternal commits an external.event of the external gateway.
+	// AppendExternal commits an external.event of the external gateway, which is not built yet: nobody issues it.
 	AppendExternal struct {
 		At        time.Time
 		RequestID string
@@ -116,16 +116,13 @@ type (
 
 	// RequestCancel asks the active run to end as cancelled. Run "" means whichever is active; another id than the
 	// active run's changes nothing.
-	RequestCancel struct {
-		At  time.Time
-		Run string
-	}
+	RequestCancel struct{ Run string }
 
-	// Unpark tells a parked run that what it waits for may have happened.
+	// Unpark tells a parked run that what it waits for may have happened. Nobody parks runs yet.
 	Unpark struct{}
 
 	// CloseSession ends the session: at once when no run is active, else through closing and a cancel.
-	CloseSession struct{ At time.Time }
+	CloseSession struct{}
 
 	// PatchSession changes what is set; nil fields stay.
 	PatchSession struct {

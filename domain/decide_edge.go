@@ -219,7 +219,7 @@ func (Unpark) decide(v View) (Effects, error) {
 	return ch.done(nil), nil
 }
 
-func (c CloseSession) decide(v View) (Effects, error) {
+func (CloseSession) decide(v View) (Effects, error) {
 	switch {
 	case v.Session == nil:
 		return Effects{}, ErrNotFound

@@ -296,7 +296,7 @@ func TestRequestCancel(t *testing.T) {
 		"another run": {running(), "R0", false},
 		"no run":      {idle(), "", false},
 	} {
-		fx, err := decide(t, c.view, domain.RequestCancel{At: noon, Run: c.run})
+		fx, err := decide(t, c.view, domain.RequestCancel{Run: c.run})
 		require.NoError(t, err, name)
 		require.Equal(t, c.want, !fx.Empty(), name)
 		require.Empty(t, fx.Events, name)
@@ -307,7 +307,7 @@ func TestRequestCancel(t *testing.T) {
 
 			v := cloneView(c.view)
 			v.Run.CancelSeq = new(domain.Seq(1))
-			again, err := decide(t, v, domain.RequestCancel{At: noon, Run: c.run})
+			again, err := decide(t, v, domain.RequestCancel{Run: c.run})
 			require.NoError(t, err, name)
 			require.True(t, again.Empty(), "the first request stands: %s", name)
 		}

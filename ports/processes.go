@@ -41,7 +41,7 @@ type Processes interface {
 	// Bury marks expired processes dead, finally, and returns the running runs of all dead processes: each wants a
 	// domain.Rescue. next is how long it is, by the store's clock, until the next process expires unless it is renewed. It is
 	// 0 when that is not the whole truth: somebody was dead or expired, and may be still, there are orphans, or nobody lives.
-	Bury(ctx context.Context) (orphans []Orphan, next time.Duration, err error)
+	Bury(ctx context.Context) (orphans []RunRef, next time.Duration, err error)
 
 	// List returns all process rows, oldest first.
 	List(ctx context.Context) ([]Process, error)
@@ -54,8 +54,8 @@ type Owned struct {
 	Epoch int64
 }
 
-// Orphan names a run that nobody looks after any more: its owner is dead, or its parent was cancelled.
-type Orphan struct {
+// RunRef names a run of a session.
+type RunRef struct {
 	Ref domain.SessionRef
 	Run string
 }

@@ -31,7 +31,7 @@ type Runs interface {
 	//   - it was not created after its maker had ended: then a user goes on with the session.
 	// A query, and no function of domain that stores propose to, because one that lives on for good would be proposed again
 	// each time. parent narrows the search to sessions that it made; the zero ref searches all tenants.
-	Forsaken(ctx context.Context, parent domain.SessionRef, limit int) ([]Orphan, error)
+	Forsaken(ctx context.Context, parent domain.SessionRef, limit int) ([]RunRef, error)
 
 	// Active returns the pending and running runs of the named sessions of a tenant, by the session's id: at most one of
 	// each, none of those that are missing or foreign.

@@ -88,7 +88,7 @@ func (p Processes) Deregister(ctx context.Context, id string) error {
 }
 
 // Bury implements ports.Processes.
-func (p Processes) Bury(ctx context.Context) (orphans []ports.Orphan, next time.Duration, err error) {
+func (p Processes) Bury(ctx context.Context) (orphans []ports.RunRef, next time.Duration, err error) {
 	dead := false
 	err = p.store.locked(ctx, func(s *Store) error {
 		now := s.now()
@@ -102,7 +102,7 @@ func (p Processes) Bury(ctx context.Context) (orphans []ports.Orphan, next time.
 		named := map[string]bool{}
 		for _, run := range s.runningRuns(func(run domain.Run) bool { return s.processes[run.Owner].Dead }) {
 			named[run.Owner] = true
-			orphans = append(orphans, ports.Orphan{Ref: run.Ref, Run: run.ID})
+			orphans = append(orphans, ports.RunRef{Ref: run.Ref, Run: run.ID})
 		}
 		for id, row := range s.processes {
 			if row.Dead && !named[id] {

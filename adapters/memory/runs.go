@@ -42,19 +42,19 @@ func (p Runs) List(ctx context.Context, ref domain.SessionRef, before *ports.Run
 }
 
 // Forsaken implements ports.Runs.
-func (p Runs) Forsaken(ctx context.Context, parent domain.SessionRef, limit int) (found []ports.Orphan, err error) {
+func (p Runs) Forsaken(ctx context.Context, parent domain.SessionRef, limit int) (found []ports.RunRef, err error) {
 	err = p.store.locked(ctx, func(s *Store) error {
 		for _, active := range []map[string]*record{s.pending, s.running} {
 			for id, r := range active {
 				if of := r.row.Parent; of != nil && s.forsaken(r, r.runs[id]) &&
 					(parent == domain.SessionRef{} || parent == domain.SessionRef{Tenant: r.row.Ref.Tenant, Session: of.Session}) {
-					found = append(found, ports.Orphan{Ref: r.row.Ref, Run: id})
+					found = append(found, ports.RunRef{Ref: r.row.Ref, Run: id})
 				}
 			}
 		}
 		return nil
 	})
-	slices.SortFunc(found, func(a, b ports.Orphan) int { return cmp.Compare(a.Run, b.Run) })
+	slices.SortFunc(found, func(a, b ports.RunRef) int { return cmp.Compare(a.Run, b.Run) })
 	return found[:min(len(found), max(limit, 0))], err
 }
 

@@ -255,7 +255,7 @@ func TestKnownSessionsAreVerified(t *testing.T) {
 	if out := l.must(l.answer([]domain.Seq{1})); out.Event.Seq != 5 {
 		t.Errorf("after another process wrote: %+v", out.Event)
 	}
-	other.must(domain.RequestCancel{At: at})
+	other.must(domain.RequestCancel{})
 	if out := l.must(l.answer(nil)); out.Run.CancelSeq == nil {
 		t.Errorf("the cancel went unseen: %+v", out.Run)
 	}

@@ -57,7 +57,7 @@ func TestLostReply(t *testing.T) {
 			return l.settle()
 		}, 1},
 		"hand back": {applyText, func(l *ledger) domain.Command { return domain.HandBack{Run: l.run, Token: l.token} }, 0},
-		"cancel":    {applyText, func(*ledger) domain.Command { return domain.RequestCancel{At: at} }, 0},
+		"cancel":    {applyText, func(*ledger) domain.Command { return domain.RequestCancel{} }, 0},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -135,7 +135,7 @@ func TestLostReplyToRenewAndRegister(t *testing.T) {
 	store := open(t, postgres.Config{URL: through})
 	p.Lose("INSERT INTO processes")
 	l := claimed(t, store, domain.SessionRef{Tenant: "t", Session: "s"})
-	l.must(domain.RequestCancel{At: at})
+	l.must(domain.RequestCancel{})
 	trap := p.Lose("UPDATE processes SET expires_at")
 	cancelled, err := store.Processes().Renew(t.Context(), l.token.Process, time.Minute)
 	<-trap.Done

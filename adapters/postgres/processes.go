@@ -153,7 +153,7 @@ ORDER BY r.run_id`
 
 // Bury implements ports.Processes. It looks first, and normally leaves it at that. The two statements of one round trip
 // run one after the other, so the second sees what a claim committed before its process was marked dead.
-func (p processes) Bury(ctx context.Context) (orphans []ports.Orphan, next time.Duration, err error) {
+func (p processes) Bury(ctx context.Context) (orphans []ports.RunRef, next time.Duration, err error) {
 	err = p.s.retry(ctx, func(ctx context.Context, conn *pgxpool.Conn) (bool, error) {
 		orphans, next = nil, 0
 		quiet, forget, left := false, false, int64(0)
@@ -173,7 +173,7 @@ func (p processes) Bury(ctx context.Context) (orphans []ports.Orphan, next time.
 				if run == "" {
 					forget = true
 				} else {
-					orphans = append(orphans, ports.Orphan{Ref: ref, Run: run})
+					orphans = append(orphans, ports.RunRef{Ref: ref, Run: run})
 				}
 				return nil
 			})

@@ -121,8 +121,8 @@ func (p runs) List(ctx context.Context, ref domain.SessionRef, before *ports.Run
 var forsakenText = sqlstore.ForsakenText("$1::text", "$2::text", "$3::bigint")
 
 // Forsaken implements ports.Runs.
-func (p runs) Forsaken(ctx context.Context, parent domain.SessionRef, limit int) ([]ports.Orphan, error) {
-	var found []ports.Orphan
+func (p runs) Forsaken(ctx context.Context, parent domain.SessionRef, limit int) ([]ports.RunRef, error) {
+	var found []ports.RunRef
 	err := p.s.read(ctx, func(ctx context.Context, q querier) error {
 		found = nil
 		tenant, session := sqlstore.NullRef(parent)
@@ -130,7 +130,7 @@ func (p runs) Forsaken(ctx context.Context, parent domain.SessionRef, limit int)
 		if err != nil {
 			return err
 		}
-		var o ports.Orphan
+		var o ports.RunRef
 		_, err = pgx.ForEachRow(rows, []any{&o.Ref.Tenant, &o.Ref.Session, &o.Run}, func() error {
 			found = append(found, o)
 			return nil

@@ -126,7 +126,7 @@ func TestPredecessorIsDead(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 	orphans, _, err := second.Processes().Bury(t.Context())
-	if err != nil || !slices.Equal(orphans, []ports.Orphan{{Ref: ref, Run: "run"}}) {
+	if err != nil || !slices.Equal(orphans, []ports.RunRef{{Ref: ref, Run: "run"}}) {
 		t.Fatalf("orphans %v, error %v", orphans, err)
 	}
 	out, err := second.Do(t.Context(), ref, domain.Rescue{Run: "run"})

@@ -129,7 +129,7 @@ func play(ctx context.Context, s *sqlite.Store, step domaintest.Step) (r domaint
 	case domaintest.Kill:
 		r.Err = s.Processes().Deregister(ctx, c.Process)
 	case domaintest.Bury:
-		var orphans []ports.Orphan
+		var orphans []ports.RunRef
 		orphans, _, r.Err = s.Processes().Bury(ctx)
 		for _, o := range orphans {
 			r.Orphans = append(r.Orphans, domaintest.Orphan(o))

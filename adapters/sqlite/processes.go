@@ -107,7 +107,7 @@ func (p processes) set(ctx context.Context, live bool, text string, args ...any)
 }
 
 // Bury implements ports.Processes. It writes only when somebody is dead, or nobody lives.
-func (p processes) Bury(ctx context.Context) (orphans []ports.Orphan, next time.Duration, err error) {
+func (p processes) Bury(ctx context.Context) (orphans []ports.RunRef, next time.Duration, err error) {
 	err = p.s.writing(ctx, func(t tx) (write bool, err error) {
 		orphans, next = nil, 0
 		var left int64
@@ -119,7 +119,7 @@ func (p processes) Bury(ctx context.Context) (orphans []ports.Orphan, next time.
 		if err != nil {
 			return false, err
 		}
-		var o ports.Orphan
+		var o ports.RunRef
 		err = each(t, orphansText, nil, []any{&o.Ref.Tenant, &o.Ref.Session, &o.Run}, func() error {
 			orphans = append(orphans, o)
 			return nil

@@ -60,10 +60,10 @@ func (p runs) List(ctx context.Context, ref domain.SessionRef, before *ports.Run
 var forsakenText = sqlstore.ForsakenText("?1", "?2", "?3")
 
 // Forsaken implements ports.Runs.
-func (p runs) Forsaken(ctx context.Context, parent domain.SessionRef, limit int) (found []ports.Orphan, err error) {
+func (p runs) Forsaken(ctx context.Context, parent domain.SessionRef, limit int) (found []ports.RunRef, err error) {
 	tenant, session := sqlstore.NullRef(parent)
 	err = p.s.reading(ctx, func(q querier) error {
-		var o ports.Orphan
+		var o ports.RunRef
 		return each(q, forsakenText, []any{tenant, session, max(limit, 0)}, []any{&o.Ref.Tenant, &o.Ref.Session, &o.Run}, func() error {
 			found = append(found, o)
 			return nil

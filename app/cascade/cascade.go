@@ -14,16 +14,14 @@ const page = 100
 // Cancel cancels the runs that are forsaken (ports.Runs) below parent, level by level; the zero ref means below any
 // session. It returns how many it cancelled before it ended or failed. A process that dies in the middle is no harm: runners
 // repeat it for all sessions (commands.md, rule 1).
-func Cancel(
-	ctx context.Context, ledger ports.Ledger, runs ports.Runs, clock ports.Clock, parent domain.SessionRef,
-) (cancelled int, err error) {
+func Cancel(ctx context.Context, ledger ports.Ledger, runs ports.Runs, parent domain.SessionRef) (cancelled int, err error) {
 	for parents := []domain.SessionRef{parent}; len(parents) > 0; {
 		children, err := runs.Forsaken(ctx, parents[0], page)
 		if err != nil {
 			return cancelled, err
 		}
 		for _, c := range children {
-			out, err := ledger.Do(ctx, c.Ref, domain.RequestCancel{At: clock.Now(), Run: c.Run})
+			out, err := ledger.Do(ctx, c.Ref, domain.RequestCancel{Run: c.Run})
 			if err != nil {
 				return cancelled, err
 			}

@@ -56,7 +56,7 @@ func family(t *testing.T, s *memory.Store) (root domain.SessionRef, below []doma
 		below = append(below, made(t, s, "root", fmt.Sprint("child", i)))
 	}
 	below = append(below, made(t, s, "child200", "grandchild"))
-	_, err := s.Do(t.Context(), root, domain.RequestCancel{At: time.Now()})
+	_, err := s.Do(t.Context(), root, domain.RequestCancel{})
 	require.NoError(t, err)
 	return root, below
 }
@@ -75,7 +75,7 @@ func TestCancel(t *testing.T) {
 			other := made(t, s, "", "other")
 			spared := made(t, s, "other", "spared")
 			_, below := family(t, s)
-			n, err := cascade.Cancel(t.Context(), s, s.Runs(), clock{}, parent)
+			n, err := cascade.Cancel(t.Context(), s, s.Runs(), parent)
 			require.NoError(t, err)
 			require.Equal(t, len(below), n)
 			for _, ref := range below {
@@ -91,10 +91,10 @@ func TestCancel(t *testing.T) {
 func TestCancelIsRepeated(t *testing.T) {
 	s := memory.New(memory.Config{})
 	root, below := family(t, s)
-	first, err := cascade.Cancel(t.Context(), &failing{s, 150}, s.Runs(), clock{}, root)
+	first, err := cascade.Cancel(t.Context(), &failing{s, 150}, s.Runs(), root)
 	require.ErrorIs(t, err, ports.ErrUnavailable)
 	require.Equal(t, 150, first)
-	rest, err := cascade.Cancel(t.Context(), s, s.Runs(), clock{}, domain.SessionRef{})
+	rest, err := cascade.Cancel(t.Context(), s, s.Runs(), domain.SessionRef{})
 	require.NoError(t, err)
 	require.Equal(t, len(below), first+rest)
 }

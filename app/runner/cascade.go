@@ -28,7 +28,7 @@ func (r *Runner) cascadeLoop() {
 func (r *Runner) cascade() {
 	ctx, cancel := context.WithTimeout(context.Background(), r.cfg.LeaseTTL)
 	defer cancel()
-	n, err := cascade.Cancel(ctx, r.Ledger, r.Runs, r.Clock, domain.SessionRef{})
+	n, err := cascade.Cancel(ctx, r.Ledger, r.Runs, domain.SessionRef{})
 	if err != nil {
 		r.Log.Warn("could not cancel all runs whose parents were cancelled", zap.Error(err))
 	}

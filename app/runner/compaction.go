@@ -74,9 +74,7 @@ func (a *attempt) writer(req request) (ports.Provider, domain.Model) {
 // that the catalogue knows.
 func (a *attempt) summaryCost(m domain.Model, c domain.Compacted) *domain.Cost {
 	if c.Provider != m.Provider || c.Model != m.Name {
-		if named, _, err := a.r.Models.Resolve(a.lease.ctx, a.ref.Tenant, c.Provider+"/"+c.Model); err == nil {
-			m = named
-		}
+		m = a.named(c.Provider, c.Model, m)
 	}
 	if c.Provider != m.Provider {
 		return nil

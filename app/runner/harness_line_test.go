@@ -155,7 +155,7 @@ func (r lineRuns) Get(ctx context.Context, ref domain.SessionRef, run string) (d
 	return r.Runs.Get(ctx, ref, run)
 }
 
-func (r lineRuns) Forsaken(ctx context.Context, parent domain.SessionRef, limit int) ([]ports.Orphan, error) {
+func (r lineRuns) Forsaken(ctx context.Context, parent domain.SessionRef, limit int) ([]ports.RunRef, error) {
 	if err := r.line.err(); err != nil {
 		return nil, err
 	}
@@ -181,7 +181,7 @@ func (p lineProcesses) Owned(ctx context.Context, id string) ([]ports.Owned, err
 	return p.Processes.Owned(ctx, id)
 }
 
-func (p lineProcesses) Bury(ctx context.Context) ([]ports.Orphan, time.Duration, error) {
+func (p lineProcesses) Bury(ctx context.Context) ([]ports.RunRef, time.Duration, error) {
 	if err := p.line.err(); err != nil {
 		return nil, 0, err
 	}

@@ -130,7 +130,7 @@ func (w *world) guide(text string) domain.Outcome {
 	return w.say(text, `"delivery":"guide"`)
 }
 
-func (w *world) cancel() { w.t.Helper(); w.do(domain.RequestCancel{At: time.Now()}) }
+func (w *world) cancel() { w.t.Helper(); w.do(domain.RequestCancel{}) }
 
 // node is one process.
 type node struct {

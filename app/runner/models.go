@@ -43,15 +43,21 @@ func (a *attempt) model(c *choices) (domain.Model, error) {
 	return m, err
 }
 
-// cost returns what a reply cost, nil when that is not known. What a provider chose by itself has the prices of the
-// model that it names.
-func (a *attempt) cost(m domain.Model, reply ports.Reply) *domain.Cost {
+// replyCost returns what a reply cost that m was asked for, nil when that is not known. What a provider chose by itself
+// has the prices of the model that it names.
+func (a *attempt) replyCost(m domain.Model, reply ports.Reply) *domain.Cost {
 	if m.Name == "" && m.ID == "" && reply.Model != "" && reply.Usage != nil {
-		if named, _, err := a.r.Models.Resolve(a.lease.ctx, a.ref.Tenant, m.Provider+"/"+reply.Model); err == nil {
-			m = named
-		}
+		m = a.named(m.Provider, reply.Model, m)
 	}
 	return m.Prices.Cost(reply.Usage)
+}
+
+// named returns the model of a provider as the tenant's catalogue knows it, else otherwise.
+func (a *attempt) named(provider, model string, otherwise domain.Model) domain.Model {
+	if m, _, err := a.r.Models.Resolve(a.lease.ctx, a.ref.Tenant, provider+"/"+model); err == nil {
+		return m
+	}
+	return otherwise
 }
 
 // messages are those of the context of p that m can read.

@@ -41,7 +41,7 @@ func (s *simulation) cancelsAll(ref domain.SessionRef) {
 	s.mu.Lock()
 	s.cancels[ref] = append(s.cancels[ref], cancelled{"", time.Now()})
 	s.mu.Unlock()
-	_, _ = s.do("meddler", ref, domain.RequestCancel{At: time.Now()})
+	_, _ = s.do("meddler", ref, domain.RequestCancel{})
 }
 
 func (s *simulation) asksToCompact(ref domain.SessionRef, r *rand.Rand) {

@@ -306,8 +306,8 @@ func (l linkRuns) List(ctx context.Context, ref domain.SessionRef, before *ports
 	return l.s.store.Runs().List(ctx, ref, before, limit)
 }
 
-func (l linkRuns) Forsaken(ctx context.Context, parent domain.SessionRef, limit int) ([]ports.Orphan, error) {
-	return through(ctx, l.link, "forsaken", func() ([]ports.Orphan, error) {
+func (l linkRuns) Forsaken(ctx context.Context, parent domain.SessionRef, limit int) ([]ports.RunRef, error) {
+	return through(ctx, l.link, "forsaken", func() ([]ports.RunRef, error) {
 		return l.s.store.Runs().Forsaken(context.Background(), parent, limit)
 	})
 }
@@ -358,9 +358,9 @@ func (l linkProcesses) Deregister(ctx context.Context, id string) error {
 	return err
 }
 
-func (l linkProcesses) Bury(ctx context.Context) ([]ports.Orphan, time.Duration, error) {
+func (l linkProcesses) Bury(ctx context.Context) ([]ports.RunRef, time.Duration, error) {
 	type reply struct {
-		orphans []ports.Orphan
+		orphans []ports.RunRef
 		next    time.Duration
 	}
 	v, err := through(ctx, l.link, "bury", func() (v reply, err error) {

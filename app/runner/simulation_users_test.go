@@ -106,7 +106,7 @@ func (u *user) act() {
 		u.cancel(one(u.r, u.run, ""))
 	case n == 37 && u.r.IntN(3) == 0:
 		u.wants("")
-		_, _ = u.insist(domain.CloseSession{At: time.Now()})
+		_, _ = u.insist(domain.CloseSession{})
 	}
 }
 
@@ -162,7 +162,7 @@ func (u *user) wants(run string) {
 
 func (u *user) cancel(run string) {
 	u.wants(run)
-	_, _ = u.insist(domain.RequestCancel{At: time.Now(), Run: run})
+	_, _ = u.insist(domain.RequestCancel{Run: run})
 }
 
 // spawn makes a child of the active run, as a tool would.

@@ -198,7 +198,7 @@ func (a *attempt) message(req request, reply ports.Reply) domain.Assistant {
 	return domain.Assistant{
 		Content: reply.Content, InputSeqs: req.presented.Seqs, HasInputSeqs: true, StopReason: reply.StopReason,
 		GenerationID: req.generation, Provider: req.provider.Name(), Model: cmp.Or(reply.Model, req.body.Model), Usage: reply.Usage,
-		Cost: a.cost(req.model, reply),
+		Cost: a.replyCost(req.model, reply),
 	}
 }
 

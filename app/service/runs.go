@@ -42,7 +42,7 @@ func (s *Service) Cancel(ctx context.Context, ref domain.SessionRef, request dom
 	}
 	var out domain.Outcome
 	if named != "" {
-		if out, err = s.ledger.Do(ctx, ref, domain.RequestCancel{At: s.now(), Run: named}); err != nil {
+		if out, err = s.ledger.Do(ctx, ref, domain.RequestCancel{Run: named}); err != nil {
 			return nil, err
 		}
 	}
@@ -61,7 +61,7 @@ func (s *Service) Cancel(ctx context.Context, ref domain.SessionRef, request dom
 
 // cancelChildren cancels the runs that a cancelled run of parent leaves behind.
 func (s *Service) cancelChildren(ctx context.Context, parent domain.SessionRef) error {
-	_, err := cascade.Cancel(ctx, s.ledger, s.runs, s.clock, parent)
+	_, err := cascade.Cancel(ctx, s.ledger, s.runs, parent)
 	return err
 }
 

@@ -202,7 +202,7 @@ func patchCommand(patch domain.Payload) (cmd domain.PatchSession, err error) {
 
 // CloseSession ends the session: at once, or through closing while a run is active. Closing again changes nothing.
 func (s *Service) CloseSession(ctx context.Context, ref domain.SessionRef) (domain.Outcome, domain.Totals, error) {
-	out, err := s.ledger.Do(ctx, ref, domain.CloseSession{At: s.now()})
+	out, err := s.ledger.Do(ctx, ref, domain.CloseSession{})
 	if err == nil {
 		err = s.cancelChildren(ctx, ref)
 	}

@@ -30,11 +30,11 @@ func (g *Generator) edge() Step {
 	case n < 14:
 		return Do{ref, domain.EnsureRun{At: g.at(), Compact: oneIn(g.src, 3), NewRun: g.id("r")}}
 	case n < 16:
-		return Do{ref, domain.RequestCancel{At: g.at(), Run: g.someRun(ref)}}
+		return Do{ref, domain.RequestCancel{Run: g.someRun(ref)}}
 	case n < 19:
 		return Do{ref, domain.Unpark{}}
 	case n == 19 && oneIn(g.src, 4):
-		return Do{ref, domain.CloseSession{At: g.at()}}
+		return Do{ref, domain.CloseSession{}}
 	case n == 20:
 		title := oneOf(g.src, []string{"", "a title", "? $1 'x' 😀"})
 		return Do{ref, domain.PatchSession{Title: &title}}

@@ -55,9 +55,9 @@ func edgeRefusals(e *env) {
 	e.begin(closed).cancel()
 	w := e.active(closed)
 	e.do(closed, domain.Settle{At: e.at(), Run: w.ID, Token: domain.Token{Process: w.Owner, Epoch: w.Epoch}, NewRun: e.id("r")})
-	e.do(closed, domain.CloseSession{At: e.at()})
+	e.do(closed, domain.CloseSession{})
 	closedExt := e.session(external)
-	e.do(closedExt, domain.CloseSession{At: e.at()})
+	e.do(closedExt, domain.CloseSession{})
 
 	submit := func(key, payload string) domain.SubmitInput {
 		return domain.SubmitInput{At: e.at(), RequestID: key, Payload: domaintest.Payload(payload), NewRun: e.id("r")}
@@ -104,9 +104,9 @@ func edgeRefusals(e *env) {
 		{"ensure: external", ext, domain.EnsureRun{At: e.at(), NewRun: e.id("r"), Compact: true}, domain.ErrExternalSession},
 		{"patch: missing", missing, domain.PatchSession{}, domain.ErrNotFound},
 		{"patch: closed", closed, domain.PatchSession{}, domain.ErrSessionClosed},
-		{"cancel: missing", missing, domain.RequestCancel{At: e.at()}, domain.ErrNotFound},
+		{"cancel: missing", missing, domain.RequestCancel{}, domain.ErrNotFound},
 		{"unpark: missing", missing, domain.Unpark{}, domain.ErrNotFound},
-		{"close: missing", missing, domain.CloseSession{At: e.at()}, domain.ErrNotFound},
+		{"close: missing", missing, domain.CloseSession{}, domain.ErrNotFound},
 	} {
 		_, err := e.Ledger.Do(e.ctx, c.ref, c.cmd)
 		require.ErrorIs(e, err, c.want, c.name)
@@ -128,8 +128,8 @@ func foreignIsMissing(e *env) {
 	title := "mine now"
 	for _, cmd := range append(w.commands(),
 		e.input("hello"), e.guide("hello"), domain.AppendExternal{At: e.at(), RequestID: "k", Payload: domaintest.External("x")},
-		domain.EnsureRun{At: e.at(), NewRun: e.id("r")}, domain.RequestCancel{At: e.at()}, domain.RequestCancel{At: e.at(), Run: w.run},
-		domain.Unpark{}, domain.CloseSession{At: e.at()}, domain.PatchSession{Title: &title}, domain.Rescue{Run: w.run},
+		domain.EnsureRun{At: e.at(), NewRun: e.id("r")}, domain.RequestCancel{}, domain.RequestCancel{Run: w.run},
+		domain.Unpark{}, domain.CloseSession{}, domain.PatchSession{Title: &title}, domain.Rescue{Run: w.run},
 		w.start("c"), w.result("c"),
 	) {
 		e.refused(foreign, cmd, domain.ErrNotFound)

@@ -36,7 +36,7 @@ func retryOfEnd(e *env) {
 	c := w.settle(domain.Success)
 	w.ok(c)
 	e.unchanged(w.ref, c)
-	e.do(w.ref, domain.CloseSession{At: e.at()})
+	e.do(w.ref, domain.CloseSession{})
 	e.unchanged(w.ref, c)
 	require.Equal(e, []domain.Kind{domain.UserMessage, domain.AssistantMessage, domain.RunFinished}, e.kinds(w.ref))
 

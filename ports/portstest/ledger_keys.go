@@ -191,7 +191,7 @@ func replayAfterClose(e *env) {
 	w := e.begin(ref)
 	w.ok(w.answer(1))
 	w.ok(w.settle(domain.Success))
-	e.do(ref, domain.CloseSession{At: e.at()})
+	e.do(ref, domain.CloseSession{})
 	out := e.unchanged(ref, c)
 	require.Equal(e, *first.Event, *out.Event)
 	c.Payload = domaintest.User(c.RequestID, "bye")
@@ -201,7 +201,7 @@ func replayAfterClose(e *env) {
 	ext := e.session(external)
 	x := domain.AppendExternal{At: e.at(), RequestID: "k", Payload: domaintest.External("x")}
 	e.do(ext, x)
-	e.do(ext, domain.CloseSession{At: e.at()})
+	e.do(ext, domain.CloseSession{})
 	e.unchanged(ext, x)
 	x.RequestID = "l"
 	e.refused(ext, x, domain.ErrSessionClosed)

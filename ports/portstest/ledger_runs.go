@@ -67,15 +67,15 @@ func ensureRun(e *env) {
 	w.cancel()
 	made()
 	w.ok(w.settle(domain.Failure))
-	e.do(idle, domain.CloseSession{At: e.at()})
+	e.do(idle, domain.CloseSession{})
 	made()
 }
 
 func cancelInEachState(e *env) {
 	cancel := func(ref domain.SessionRef) domain.Outcome {
-		return e.do(ref, domain.RequestCancel{At: e.at()})
+		return e.do(ref, domain.RequestCancel{})
 	}
-	again := func(ref domain.SessionRef) { e.unchanged(ref, domain.RequestCancel{At: e.at()}) }
+	again := func(ref domain.SessionRef) { e.unchanged(ref, domain.RequestCancel{}) }
 	idle := e.session()
 	again(idle)
 
@@ -123,9 +123,9 @@ func cancelNamesItsRun(e *env) {
 	w.ok(w.answer(1))
 	w.ok(w.settle(domain.Success))
 	e.submit(w.ref)
-	e.unchanged(w.ref, domain.RequestCancel{At: e.at(), Run: w.run}) // a late retry
+	e.unchanged(w.ref, domain.RequestCancel{Run: w.run}) // a late retry
 	require.Nil(e, e.active(w.ref).CancelSeq)
-	e.do(w.ref, domain.RequestCancel{At: e.at(), Run: e.active(w.ref).ID})
+	e.do(w.ref, domain.RequestCancel{Run: e.active(w.ref).ID})
 	require.NotNil(e, e.active(w.ref).CancelSeq)
 }
 
@@ -152,7 +152,7 @@ func inputAfterCancel(e *env) {
 
 	ref := e.session()
 	e.submit(ref)
-	e.do(ref, domain.RequestCancel{At: e.at()})
+	e.do(ref, domain.RequestCancel{})
 	late := e.input("late")
 	require.Equal(e, late.NewRun, e.do(ref, late).Event.RunID)
 	e.begin(ref).handBackAndFinish()
@@ -200,18 +200,18 @@ func inputBeyondFailure(e *env) {
 
 func closeSession(e *env) {
 	idle := e.session()
-	e.do(idle, domain.CloseSession{At: e.at()})
+	e.do(idle, domain.CloseSession{})
 	require.Equal(e, domain.SessionClosed, e.row(idle).State)
-	e.unchanged(idle, domain.CloseSession{At: e.at()})
-	e.unchanged(idle, domain.RequestCancel{At: e.at()})
+	e.unchanged(idle, domain.CloseSession{})
+	e.unchanged(idle, domain.RequestCancel{})
 	e.unchanged(idle, domain.Unpark{})
 
 	w := e.started()
 	w.ok(w.calling([]domain.Seq{1}, "c"))
-	e.do(w.ref, domain.CloseSession{At: e.at()})
+	e.do(w.ref, domain.CloseSession{})
 	require.Equal(e, domain.SessionClosing, e.row(w.ref).State)
 	require.NotNil(e, e.active(w.ref).CancelSeq)
-	e.unchanged(w.ref, domain.CloseSession{At: e.at()})
+	e.unchanged(w.ref, domain.CloseSession{})
 	e.refused(w.ref, e.input("more"), domain.ErrSessionClosed)
 	e.refused(w.ref, domain.EnsureRun{At: e.at(), NewRun: e.id("r")}, domain.ErrSessionClosed)
 	title := "still"
@@ -224,14 +224,14 @@ func closeSession(e *env) {
 	promised := e.started()
 	promised.cancel()
 	e.submit(promised.ref)
-	e.do(promised.ref, domain.CloseSession{At: e.at()})
+	e.do(promised.ref, domain.CloseSession{})
 	promised.ok(promised.settle(domain.Failure))
 	require.Equal(e, domain.SessionClosed, e.row(promised.ref).State)
 	require.Empty(e, e.row(promised.ref).ActiveRun, "a closing session gets no successor")
 
 	pending := e.session()
 	e.submit(pending)
-	e.do(pending, domain.CloseSession{At: e.at()})
+	e.do(pending, domain.CloseSession{})
 	v := e.begin(pending)
 	require.Equal(e, domain.ClaimCancelled, v.mode)
 	v.die()
@@ -240,7 +240,7 @@ func closeSession(e *env) {
 	require.Equal(e, domain.SessionClosed, e.row(pending).State)
 
 	ext := e.session(external)
-	e.do(ext, domain.CloseSession{At: e.at()})
+	e.do(ext, domain.CloseSession{})
 	require.Equal(e, domain.SessionClosed, e.row(ext).State)
 }
 
@@ -287,7 +287,7 @@ func notifications(e *env) {
 
 	w := e.begin(ref)
 	e.Notified.Take()
-	e.do(ref, domain.RequestCancel{At: e.at()})
+	e.do(ref, domain.RequestCancel{})
 	told = e.Notified.Take()
 	require.Len(e, told, 1)
 	require.Equal(e, w.token.Process, told[0].Wake.Owner)

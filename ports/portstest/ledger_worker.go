@@ -184,7 +184,7 @@ func repliesTell(e *env) {
 	told(w.ok(result), 4, 1, 1)
 	edge.submit(w.ref)
 	told(w.ok(w.result(m.CallIDs()[1])), 6, 0, 2)
-	edge.do(w.ref, domain.RequestCancel{At: w.at(), Run: w.run})
+	edge.do(w.ref, domain.RequestCancel{Run: w.run})
 	out := w.ok(result) // again
 	told(out, 6, 0, 2)
 	require.NotNil(e, out.Run.CancelSeq)

@@ -36,7 +36,7 @@ func (p storePlayer) play(step domaintest.Step) (r domaintest.Reply) {
 	case domaintest.Kill:
 		r.Err = p.s.Processes.Deregister(p.ctx, s.Process)
 	case domaintest.Bury:
-		var orphans []ports.Orphan
+		var orphans []ports.RunRef
 		orphans, _, r.Err = p.s.Processes.Bury(p.ctx)
 		for _, o := range orphans {
 			r.Orphans = append(r.Orphans, domaintest.Orphan(o))

@@ -117,7 +117,7 @@ func renewTellsOfCancels(e *env) {
 	require.Empty(e, renewed(process))
 	e.submit(pending)
 	for _, ref := range []domain.SessionRef{cancelled, pending, other} {
-		e.do(ref, domain.RequestCancel{At: e.at()})
+		e.do(ref, domain.RequestCancel{})
 	}
 	require.Equal(e, []ports.Owned{{Ref: cancelled, Run: w.run, Epoch: w.token.Epoch}}, renewed(process))
 	require.Len(e, renewed(process), 1, "until it has ended")
@@ -192,7 +192,7 @@ func bury(e *env) {
 	var claimed []ports.Claim
 	dead := e.expired(func(id string) { claimed = e.claims(id, 10) })
 	require.Len(e, claimed, 1)
-	want := []ports.Orphan{{Ref: lost, Run: claimed[0].Run.ID}}
+	want := []ports.RunRef{{Ref: lost, Run: claimed[0].Run.ID}}
 	for range 2 {
 		orphans, _, err := e.Processes.Bury(e.ctx)
 		require.NoError(e, err)
@@ -259,7 +259,7 @@ func deregister(e *env) {
 	require.ErrorIs(e, err, ports.ErrProcessDead)
 	orphans, _, err := e.Processes.Bury(e.ctx)
 	require.NoError(e, err)
-	require.Equal(e, []ports.Orphan{{Ref: w.ref, Run: w.run}}, orphans)
+	require.Equal(e, []ports.RunRef{{Ref: w.ref, Run: w.run}}, orphans)
 	e.do(w.ref, domain.Rescue{Run: w.run})
 	e.proc = ""
 	v := e.begin(w.ref)

@@ -67,7 +67,7 @@ func claim(e *env) {
 func claimModes(e *env) {
 	cancelled := e.session()
 	e.submit(cancelled)
-	e.do(cancelled, domain.RequestCancel{At: e.at()})
+	e.do(cancelled, domain.RequestCancel{})
 	require.Equal(e, domain.ClaimCancelled, e.begin(cancelled).mode)
 
 	work := e.session()

@@ -19,7 +19,7 @@ func (e *env) child(parent domain.SessionRef, run string) (ref domain.SessionRef
 	return ref, own
 }
 
-func (e *env) forsaken(parent domain.SessionRef, limit int) []ports.Orphan {
+func (e *env) forsaken(parent domain.SessionRef, limit int) []ports.RunRef {
 	e.Helper()
 	found, err := e.Runs.Forsaken(e.ctx, parent, limit)
 	require.NoError(e, err)
@@ -40,8 +40,8 @@ func forsakenChildren(e *env) {
 	require.Empty(e, e.forsaken(domain.SessionRef{}, 10), "nobody was cancelled")
 
 	w := e.begin(parent)
-	e.do(parent, domain.RequestCancel{At: e.at()})
-	both := []ports.Orphan{{Ref: first, Run: firstRun}, {Ref: second, Run: secondRun}}
+	e.do(parent, domain.RequestCancel{})
+	both := []ports.RunRef{{Ref: first, Run: firstRun}, {Ref: second, Run: secondRun}}
 	require.Equal(e, both, e.forsaken(domain.SessionRef{}, 10))
 	require.Equal(e, both, e.forsaken(parent, 10))
 	require.Equal(e, both[:1], e.forsaken(parent, 1))
@@ -49,13 +49,13 @@ func forsakenChildren(e *env) {
 	require.Empty(e, e.forsaken(domain.SessionRef{Tenant: "t2", Session: parent.Session}, 10))
 	require.Empty(e, e.forsaken(domain.SessionRef{Tenant: "t1", Session: "missing"}, 10))
 
-	e.do(first, domain.RequestCancel{At: e.at(), Run: firstRun})
-	require.Equal(e, []ports.Orphan{{Ref: grandchild, Run: grandchildRun}}, e.forsaken(first, 10))
+	e.do(first, domain.RequestCancel{Run: firstRun})
+	require.Equal(e, []ports.RunRef{{Ref: grandchild, Run: grandchildRun}}, e.forsaken(first, 10))
 	require.Equal(e, both[1:], e.forsaken(parent, 10))
 
 	w.ok(w.settle(domain.Failure))
 	require.Equal(e, both[1:], e.forsaken(parent, 10), "ended, but its child runs on")
-	e.do(second, domain.RequestCancel{At: e.at(), Run: secondRun})
+	e.do(second, domain.RequestCancel{Run: secondRun})
 	require.Empty(e, e.forsaken(parent, 10))
 }
 
@@ -74,7 +74,7 @@ func forsakenLater(e *env) {
 		children = append(children, child)
 	}
 	stranger, _ := e.child(domain.SessionRef{Tenant: parent.Tenant, Session: "stranger"}, maker)
-	e.do(parent, domain.RequestCancel{At: e.at()})
+	e.do(parent, domain.RequestCancel{})
 	require.Empty(e, e.forsaken(domain.SessionRef{}, 10), "those that are done, and %s, whose maker is another session's run", stranger.Session)
 	w.ok(w.settle(domain.Failure))
 	ended, err := e.Runs.Get(e.ctx, parent, maker)
@@ -84,7 +84,7 @@ func forsakenLater(e *env) {
 		late.At = ended.SettledAt.Add(at)
 		e.do(children[i], late)
 	}
-	require.Equal(e, []ports.Orphan{
+	require.Equal(e, []ports.RunRef{
 		{Ref: children[0], Run: e.active(children[0]).ID}, {Ref: children[1], Run: e.active(children[1]).ID},
 	}, e.forsaken(parent, 10), "not the one that a user made go on")
 }

@@ -159,7 +159,7 @@ var scripts = []script{
 		w.step(domaintest.Claim{Process: "p1", Budget: 3})
 		w.do(domain.Unpark{})
 		w.begin("p1", "r2")
-		w.do(domain.RequestCancel{At: w.at(), Run: "r2"})
+		w.do(domain.RequestCancel{Run: "r2"})
 		w.again()
 		w.submit(domaintest.Guide, "do this instead") // 15, demoted, the successor's
 		w.do(domain.StartCalls{Run: w.run, Token: w.token(), Calls: []string{"c1"}})
@@ -173,7 +173,7 @@ var scripts = []script{
 		w.again()
 		w.append(domaintest.AssistantText(seqs(1, 3), "the cancel ended the turn of 1"))
 		w.append(domaintest.AssistantText(seqs(3), "done"))
-		w.do(domain.CloseSession{At: w.at()})
+		w.do(domain.CloseSession{})
 		w.submit(domaintest.User, "too late")
 		w.settle(domain.Success)
 		w.again()
@@ -184,7 +184,7 @@ var scripts = []script{
 		w.again()
 		w.submit(domaintest.User, "hello")
 		w.do(domain.EnsureRun{At: w.at(), NewRun: w.id("r")})
-		w.do(domain.CloseSession{At: w.at()})
+		w.do(domain.CloseSession{})
 		w.do(domain.AppendExternal{At: w.at(), RequestID: "x1", Payload: domaintest.External("2")})
 		w.do(domain.AppendExternal{At: w.at(), RequestID: "x2", Payload: domaintest.External("2")})
 		w.ref.Tenant = "t2"

@@ -167,7 +167,7 @@ func filterSessions(e *env) {
 	}
 	e.do(domain.SessionRef{Tenant: "t2", Session: "red"}, domain.CreateSession{At: domaintest.Epoch, Request: domaintest.Payload(`{}`),
 		Info: domain.SessionInfo{Metadata: domaintest.Payload(`{"color":"red"}`)}, Parent: &domain.Parent{Session: "red"}})
-	e.do(domain.SessionRef{Tenant: "t1", Session: "number"}, domain.CloseSession{At: e.at()})
+	e.do(domain.SessionRef{Tenant: "t1", Session: "number"}, domain.CloseSession{})
 
 	with := func(q ports.SessionQuery, members ...string) []string {
 		q.Tenant = "t1"

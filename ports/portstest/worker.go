@@ -112,7 +112,7 @@ func (w *worker) settle(r domain.Result) domain.Settle {
 // cancel asks the run to end.
 func (w *worker) cancel() {
 	w.Helper()
-	w.ok(domain.RequestCancel{At: w.at(), Run: w.run})
+	w.ok(domain.RequestCancel{Run: w.run})
 }
 
 // die ends the worker's process and has its runs rescued.

@@ -121,7 +121,7 @@ func (c *client) ask(ctx context.Context, in call) (reply, error) {
 		}
 		return reply{seq: int(out.Event.Seq), created: out.Created, run: out.Event.RunID}, nil
 	case "cancel":
-		out, err := c.store.Do(ctx, ref, domain.RequestCancel{At: at})
+		out, err := c.store.Do(ctx, ref, domain.RequestCancel{})
 		return reply{cancelSeq: cancelSeq(out.Run)}, err
 	case "head":
 		s, run, err := c.store.sessions.Get(ctx, ref)
