@@ -14,10 +14,6 @@ import (
 	"github.com/keel-agent/keel/ports"
 )
 
-type clock struct{}
-
-func (clock) Now() time.Time { return time.Now() }
-
 // failing refuses commands once some have been carried out.
 type failing struct {
 	*memory.Store
