@@ -27,13 +27,13 @@ import (
 //	register P    kill P    advance D    again         (the last command once more)
 var commands = map[string]func(*script, args) domain.Command{
 	"create": (*script).create, "external": (*script).external, "patch": (*script).patch,
-	"close":  func(s *script, _ args) domain.Command { return domain.CloseSession{} },
+	"close":  func(_ *script, _ args) domain.Command { return domain.CloseSession{} },
 	"unpark": func(*script, args) domain.Command { return domain.Unpark{} },
 	"input":  (*script).input, "raw": (*script).raw,
 	"ensure": func(s *script, a args) domain.Command {
 		return domain.EnsureRun{At: s.w.Now, Compact: a.has("compact"), NewRun: s.newRun()}
 	},
-	"cancel": func(s *script, a args) domain.Command { return domain.RequestCancel{Run: a.pos(0)} },
+	"cancel": func(_ *script, a args) domain.Command { return domain.RequestCancel{Run: a.pos(0)} },
 	"claim": func(s *script, a args) domain.Command {
 		return domain.ClaimRun{At: s.w.Now, Run: s.ledger().Row.ActiveRun, Process: a.pos(0),
 			Budget: cmp.Or(a.int("budget"), domain.DefaultBudget)}
