@@ -4,6 +4,8 @@ import (
 	"cmp"
 
 	"github.com/keel-agent/keel/adapters/providers/wire"
+	"github.com/keel-agent/keel/domain"
+	"github.com/keel-agent/keel/ports"
 )
 
 // decoder reads the events of one answer; see wire.Decoder.
@@ -41,14 +43,24 @@ func (d *decoder) take(name string, v event) error {
 	case "message_start":
 		return d.begin(wire.Members[wholeMessage](v.Message))
 	case "content_block_start":
-		return d.open(d.index(v.Index, len(d.blocks)), wire.Members[contentBlock](v.ContentBlock))
+		i, ok := wire.Int(v.Index)
+		if !ok {
+			i = int64(len(d.blocks))
+		}
+		return d.open(i, wire.Members[contentBlock](v.ContentBlock))
 	case "content_block_delta":
-		return d.piece(d.at[d.index(v.Index, len(d.blocks)-1)], wire.Members[contentDelta](v.Delta))
+		p, err := d.told(v.Index)
+		if err != nil {
+			return err
+		}
+		return d.piece(p, wire.Members[contentDelta](v.Delta))
 	case "content_block_stop":
-		if p := d.at[d.index(v.Index, len(d.blocks)-1)]; p != nil {
+		p, err := d.told(v.Index)
+		if p != nil {
 			p.Pending = false
 			d.Close(p)
 		}
+		return err
 	case "message_delta":
 		d.count(v.Usage)
 		return d.end(wire.String(wire.Members[wholeMessage](v.Delta).StopReason))
@@ -56,12 +68,24 @@ func (d *decoder) take(name string, v event) error {
 	return nil
 }
 
-// index returns the index that raw tells, else the given one.
-func (d *decoder) index(raw wire.Raw, otherwise int) int64 {
-	if i, ok := wire.Int(raw); ok {
-		return i
+// told returns the block of an index, where none is told the latest one; nil when there is none. Which of several open
+// calls is meant is not guessed.
+func (d *decoder) told(index wire.Raw) (*wire.Part, error) {
+	if i, ok := wire.Int(index); ok || len(d.blocks) == 0 {
+		return d.at[i], nil
 	}
-	return int64(otherwise)
+	open := 0
+	for _, p := range d.blocks {
+		if p.Type == domain.CallBlock && p.Pending {
+			open++
+		}
+	}
+	if open > 1 {
+		return nil, &ports.ProviderError{
+			Class: ports.Retryable, Code: "ambiguous_tool_call", Message: "an event without an index came while several tool calls were open",
+		}
+	}
+	return d.blocks[len(d.blocks)-1], nil
 }
 
 // begin takes the head of the message. It may come again, but not for another message once this one has content.

@@ -84,6 +84,7 @@ var fixtures = map[string]wiretest.Fixture{
 	// K01, K02 and K11: calls and their arguments.
 	"parallel-calls":                  answer(toolUse, text("Reading."), calling("ca", `{"p":1}`), calling("cb", `{"p":2}`)),
 	"parallel-calls-interleaved":      answer(toolUse, calling("ca", `{"p":1}`), calling("cb", `{"p":2}`)),
+	"no-index-interleaved":            fault(ports.Retryable, "ambiguous_tool_call", rawCalling("ca", " "), rawCalling("cb", " ")),
 	"one-id-for-both-calls":           answer(toolUse, calling("c", `{"p":1}`), calling("c", `{"p":2}`)),
 	"call-that-ends-the-turn":         answer(toolUse, calling("ca", "{}")),
 	"k02-a-no-arguments":              answer(toolUse, calling("ca", "{}")),
