@@ -42,9 +42,8 @@ func summarised(t *testing.T, events []event) (texts []string, kept []int64) {
 	return texts, kept
 }
 
-// heads are the messages of a request, the system's apart, each by its beginning.
-func heads(messages []wireMessage) []string {
-	lines := shown(messages)
+// heads are the lines of what a request shows, each by its beginning.
+func heads(lines []string) []string {
 	for i, l := range lines {
 		l = strings.ReplaceAll(l, "\n", " ")
 		lines[i] = strings.TrimSpace(l[:min(len(l), 70)])
@@ -87,7 +86,7 @@ func TestCompactions(t *testing.T) {
 			requests := lastMessages(t, b, 2)
 			require.Contains(t, *requests[0][1].Content, "[Call of calculator]\n{\"expression\":\"1+1\"}\n\n[Result of calculator]\n2")
 			require.NotContains(t, *requests[0][1].Content, "earlier_summary")
-			require.Equal(t, []string{summaryHead + "S1  five", strings.TrimSpace(("assistant: " + long("A5"))[:70]), "user: more"}, heads(requests[1]))
+			require.Equal(t, []string{summaryHead + "S1  five", strings.TrimSpace(("assistant: " + long("A5"))[:70]), "user: more"}, heads(shown(requests[1])))
 
 			p.stop()
 			p = serve(t, store, env, "--provider", "openai") // it begins at the cut
@@ -97,7 +96,7 @@ func TestCompactions(t *testing.T) {
 			require.Greater(t, kept[1], first[0])
 			requests = lastMessages(t, b, 3)
 			require.Contains(t, *requests[1][1].Content, "<earlier_summary>\nS1\n")
-			require.Equal(t, []string{summaryHead + "S2  more", "assistant: A6", "user: again"}, heads(requests[2]))
+			require.Equal(t, []string{summaryHead + "S2  more", "assistant: A6", "user: again"}, heads(shown(requests[2])))
 			require.Equal(t, []string{"user.message", "assistant.message", "compaction", "assistant.message", "run.finished"}, kinds(p.events("s1"))[len(p.events("s1"))-5:])
 
 			turn("six", uncounted(long("A8")))
@@ -116,7 +115,7 @@ func TestCompactions(t *testing.T) {
 			p = serve(t, store, env, "--provider", "openai")
 			runs++
 			turn("eight", uncounted("A10"))
-			require.Equal(t, summaryHead+"S3", strings.SplitAfter(heads(lastMessages(t, b, 1)[0])[0], "S3")[0])
+			require.Equal(t, summaryHead+"S3", strings.SplitAfter(heads(shown(lastMessages(t, b, 1)[0]))[0], "S3")[0])
 			messages := p.call("GET", "/v1/sessions/s1/messages", "").body
 			require.Contains(t, messages, `"role":"summary","content":[{"type":"text","text":"S3"}]`)
 			newest := p.transcript("s1", "desc", 2)
@@ -176,55 +175,4 @@ func TestCompactionsOfANewProcess(t *testing.T) {
 	summary := b.Requests()[len(b.Requests())-2]
 	require.Contains(t, string(summary.Body), `"model":"small"`)
 	require.Contains(t, string(summary.Body), "the older part of the conversation is left out")
-}
-
-// K33, 2 and 3: each way in which backends say that a context is too long is answered by one compaction; a
-// rate limit by none.
-func TestK33RefusalsOfBackends(t *testing.T) {
-	t.Parallel()
-	refusals := map[string]struct {
-		answer  openaitest.Response
-		compact bool
-	}{
-		"maximum":    {openaitest.Error(400, openaitest.Fault("This model's maximum context length is 131072 tokens", "")), true},
-		"prompt":     {openaitest.Error(400, `{"error":{"type":"invalid_request_error","message":"prompt is too long: 210000 tokens > 200000 maximum"}}`), true},
-		"code":       {openaitest.Error(400, openaitest.Fault("no", "context_length_exceeded")), true},
-		"count":      {openaitest.Error(400, `[{"error":{"code":400,"message":"The input token count (9) exceeds the maximum","status":"INVALID_ARGUMENT"}}]`), true},
-		"bytes":      {openaitest.Error(413, "<html>413 Request Entity Too Large</html>"), true},
-		"in stream":  {openaitest.Events(`{"error":{"message":"prompt is too long","code":400}}`), true},
-		"rate limit": {openaitest.Error(429, `{"error":{"message":"Rate limit: too many tokens, the maximum context length","type":"tokens"}}`), false},
-	}
-	b := openaitest.Start(t)
-	p := serve(t, newStore(t, "sqlite"), []string{"OPENAI_BASE_URL=" + b.URL(), "OPENAI_MODEL=test-model"}, "--provider", "openai")
-	for name, c := range refusals {
-		t.Run(name, func(t *testing.T) {
-			id := escaped(name)
-			p.create(fmt.Sprintf(`{"id":%q}`, name))
-			b.Push(answered(long("A1")), answered(long("A2")))
-			for i, text := range []string{"one", "two"} {
-				p.input(id, fmt.Sprintf(`{"text":%q}`, text))
-				p.finished(id, i+1)
-			}
-			before := len(b.Requests())
-			b.Push(c.answer)
-			if c.compact {
-				b.Push(answered("S"))
-			}
-			b.Push(answered("A3"))
-			p.input(id, `{"text":"three"}`)
-			events := p.rested(id)
-			require.Zero(t, b.Pending())
-			texts, _ := summarised(t, events)
-			if !c.compact {
-				require.Empty(t, texts)
-				require.Equal(t, messagesOf(b.Requests()[before]), messagesOf(b.Requests()[before+1]), "the same is asked again")
-				return
-			}
-			require.Equal(t, []string{"S"}, texts)
-			require.Equal(t, 3, count(events, "run.finished"), "one attempt each")
-			require.Equal(t, []int64{7}, last(events, "assistant.message", t).InputSeqs)
-			retried := messagesOf(b.Requests()[before+2])
-			require.Equal(t, []string{summaryHead + "S  three"}, heads(retried))
-		})
-	}
 }

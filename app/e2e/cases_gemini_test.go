@@ -1,8 +1,6 @@
 package e2e
 
 import (
-	"net/http"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -71,34 +69,4 @@ func TestSignaturesOnPartsOfEveryKind(t *testing.T) {
 		}
 		require.NotContains(t, string(o.Requests()[0].Body), "ignature")
 	})
-}
-
-// TestFaultsOfTheGenerateContentWire: an overloaded backend and a malformed call cost an attempt, a blocked prompt is a
-// refusal, a wrong key ends the run (K03), on this wire too.
-func TestFaultsOfTheGenerateContentWire(t *testing.T) {
-	g := geminitest.Start(t)
-	p := serve(t, "memory:", []string{"GEMINI_BASE_URL=" + g.URL(), "GEMINI_API_KEY=AIza-test", "GEMINI_MODEL=" + geminitest.Model})
-	badKey := geminitest.Fault(400, "API key not valid.", `{"@type":"type.googleapis.com/google.rpc.ErrorInfo","reason":"API_KEY_INVALID"}`)
-	g.Push(
-		geminitest.Stream(geminitest.Chunk(geminitest.Text("First we open th")), geminitest.Fault(503, "The model is overloaded.")),
-		geminitest.Stream(geminitest.Last("MALFORMED_FUNCTION_CALL")),
-		geminitest.Stream(geminitest.Last("STOP", geminitest.Text("Done."))),
-		geminitest.Stream(`{"promptFeedback":{"blockReason":"SAFETY"},"modelVersion":"`+geminitest.Model+`"}`),
-		geminitest.Error(http.StatusBadRequest, badKey),
-	)
-	p.create(`{"id":"s1"}`)
-	p.input("s1", `{"text":"how?","requestId":"r1"}`)
-	p.finished("s1", 3)
-	p.input("s1", `{"text":"and that?","requestId":"r2"}`)
-	p.finished("s1", 4)
-	p.input("s1", `{"text":"and now?","requestId":"r3"}`)
-	told := story(t, p.finished("s1", 5))
-	for _, want := range []string{"error: First we open th", "UNAVAILABLE", "MALFORMED_FUNCTION_CALL", "end_turn: Done.", "refusal", "API_KEY_INVALID"} {
-		require.Contains(t, told, want)
-	}
-	lines := strings.Split(strings.TrimSpace(told), "\n")
-	require.Contains(t, lines[len(lines)-1], "API_KEY_INVALID")
-	require.Equal(t, string(g.Requests()[0].Body), string(g.Requests()[1].Body), "a retry sends the same request")
-	require.Equal(t, string(g.Requests()[0].Body), string(g.Requests()[2].Body))
-	p.stop()
 }

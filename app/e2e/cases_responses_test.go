@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"fmt"
-	"net/http"
 	"strings"
 	"testing"
 
@@ -62,29 +61,4 @@ func TestResponsesBesideMessages(t *testing.T) {
 		require.NotContains(t, string(a.Requests()[0].Body), "Let me")
 		require.NotContains(t, string(a.Requests()[0].Body), "rs_1")
 	})
-}
-
-// K09, variant 4: the third attempt asks what the first did, whatever the failed ones had begun.
-func TestFaultsOfTheResponsesWire(t *testing.T) {
-	o := responsestest.Start(t)
-	p := serve(t, "memory:", []string{"OPENAI_BASE_URL=" + o.URL(), "OPENAI_API_KEY=sk-test", "OPENAI_MODEL=" + responsestest.Model, "OPENAI_WIRE=responses"})
-	cut := responsestest.Begun(responsestest.Reasoning("rs_2", "Hm"), responsestest.Text("First we open th"))
-	cut.Steps = append(cut.Steps, responsestest.Step{Write: responsestest.Failed("server_error", "The model is overloaded.")})
-	o.Push(
-		responsestest.Completed(responsestest.Reasoning("rs_1", "Let me"), responsestest.Call("call_1", "calculator", `{"expression":"6*7"}`)),
-		responsestest.Error(http.StatusInternalServerError, responsestest.Fault("server_error", "down")), cut,
-		responsestest.Completed(responsestest.Text("It is 42.")),
-	)
-	p.create(`{"id":"s1","system":"Be brief.","tools":["calculator"]}`)
-	p.input("s1", `{"text":"compute","requestId":"r1","selection":{"thinking":"low"}}`)
-	told := story(t, p.finished("s1", 3))
-	for _, want := range []string{"First we open th", "overloaded", "end_turn: It is 42."} {
-		require.Contains(t, told, want)
-	}
-	requests := o.Requests()
-	require.Len(t, requests, 4)
-	require.Contains(t, string(requests[1].Body), `"id":"rs_1"`)
-	require.Equal(t, string(requests[1].Body), string(requests[2].Body), "a retry sends the same request")
-	require.Equal(t, string(requests[1].Body), string(requests[3].Body))
-	p.stop()
 }

@@ -1,315 +1,187 @@
 package e2e
 
 import (
-	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/keel-agent/keel/adapters/providers/anthropic/anthropictest"
+	"github.com/keel-agent/keel/adapters/providers/gemini/geminitest"
 	"github.com/keel-agent/keel/adapters/providers/openai/openaitest"
+	"github.com/keel-agent/keel/adapters/providers/openai/responses/responsestest"
+	"github.com/keel-agent/keel/adapters/providers/wire/wiretest"
 )
 
-// delta is a chunk of the wire with the given delta.
-func delta(d string) string {
-	return openaitest.Event(`{"id":"x","model":"test-model","choices":[{"index":0,"delta":` + d + `}]}`)
+// then is r with more behind it.
+func then(r wiretest.Response, writes ...string) wiretest.Response {
+	r.Steps = append(slices.Clone(r.Steps), wiretest.Bytes(writes...).Steps...)
+	return r
 }
 
-func callPieces(pieces string) string { return delta(`{"tool_calls":[` + pieces + `]}`) }
-
-var toolCalls = openaitest.Event(openaitest.Finish("tool_calls")) + openaitest.Done
-
-// K01: two calls, however their pieces are numbered.
-func TestK01NumberingOfCalls(t *testing.T) {
-	t.Parallel()
-	b, p := backend(t, newStore(t, "sqlite"))
-	for name, c := range map[string]struct {
-		body      string
-		providers [2]string
-	}{
-		"A no index": {callPieces(`{"id":"ca","type":"function","function":{"name":"calculator","arguments":"{\"expression\":\"1\"}"}}`) +
-			callPieces(`{"id":"cb","type":"function","function":{"name":"calculator","arguments":"{\"expression\":\"2\"}"}}`) + toolCalls, [2]string{"ca", "cb"}},
-		"B constant index": {callPieces(`{"index":0,"id":"ca","type":"function","function":{"name":"calculator","arguments":"{\"expr"}}`) +
-			callPieces(`{"index":0,"id":"","function":{"arguments":"ession\":"}}`) + callPieces(`{"index":0,"id":null,"function":{"arguments":"\"1\"}"}}`) +
-			callPieces(`{"index":0,"id":"cb","type":"function","function":{"name":"calculator","arguments":""}}`) +
-			callPieces(`{"index":0,"id":"","function":{"arguments":"{\"expression\":"}}`) + callPieces(`{"index":0,"id":null,"function":{"arguments":"\"2\"}"}}`) + toolCalls, [2]string{"ca", "cb"}},
-		"C no ids": {callPieces(`{"index":0,"function":{"name":"calculator","arguments":""}}`) + callPieces(`{"index":0,"function":{"arguments":"{\"expression\":\"1\"}"}}`) +
-			callPieces(`{"index":1,"function":{"name":"calculator","arguments":""}}`) + callPieces(`{"index":1,"function":{"arguments":"{\"expression\":\"2\"}"}}`) + toolCalls, [2]string{}},
-		"D interleaved": {callPieces(`{"index":0,"id":"ca","type":"function","function":{"name":"calculator","arguments":""}}`) +
-			callPieces(`{"index":1,"id":"cb","type":"function","function":{"name":"calculator","arguments":""}}`) +
-			callPieces(`{"index":0,"function":{"arguments":"{\"expression\":"}}`) + callPieces(`{"index":1,"function":{"arguments":"{\"expression\":\"2\"}"}}`) +
-			callPieces(`{"index":0,"function":{"arguments":"\"1\"}"}}`) + toolCalls, [2]string{"ca", "cb"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			b.Push(openaitest.Bytes(c.body), answered("three"))
-			p.create(fmt.Sprintf(`{"id":%q,"tools":["calculator"]}`, name))
-			p.input(escaped(name), `{"text":"add","requestId":"r"}`)
-			events := p.finished(escaped(name), 1)
-			require.Equal(t, []string{"user.message", "assistant.message", "tool.result", "tool.result", "assistant.message", "run.finished"}, kinds(events))
-			said := events[1].told(t)
-			require.Len(t, said.Content, 2)
-			for i, call := range said.Content {
-				require.Equal(t, c.providers[i], call.ProviderID)
-				require.Equal(t, "calculator", call.Name)
-				require.JSONEq(t, fmt.Sprintf(`{"expression":"%d"}`, i+1), string(call.Arguments), "calls stand in stream order")
-				for _, r := range events[2:4] {
-					if r.told(t).ToolCallID == call.ID {
-						require.Equal(t, fmt.Sprint(i+1), r.told(t).Content[0].Text, "the result is that of its call")
-					}
-				}
-			}
-			story(t, events)
-			request := lastMessages(t, b, 1)[0]
-			require.Equal(t, []string{"user: add", `assistant: calculator{"expression":"1"} calculator{"expression":"2"}`, "tool: 1", "tool: 2"}, shown(request))
-		})
-	}
+// errorsInside are the errors of K03 in the words of each wire: the first event, the body without any "data:", the
+// body in place of a stream.
+var errorsInside = map[string]struct{ first, bare, whole string }{
+	chatWire: {
+		`data: {"id":"x","choices":[],"error":{"code":502,"message":"upstream at capacity"}}` + "\n\n" + openaitest.Done,
+		`{"error":{"message":"context too large","type":"exceed_context_size_error"}}`,
+		`{"error":{"message":"no such model","type":"invalid_request_error","code":"model_not_found"}}`,
+	},
+	messagesWire: {
+		anthropictest.Event(anthropictest.Fault("overloaded_error", "upstream at capacity")),
+		anthropictest.Fault("invalid_request_error", "context too large: prompt is too long: 210000 tokens > 200000 maximum"),
+		anthropictest.Fault("not_found_error", "no such model"),
+	},
+	generateWire: {
+		geminitest.Event(geminitest.Fault(http.StatusServiceUnavailable, "upstream at capacity")),
+		geminitest.Fault(http.StatusBadRequest, "context too large: the input token count (9) exceeds the maximum number of tokens allowed (8)."),
+		"[" + geminitest.Fault(http.StatusNotFound, "no such model") + "]",
+	},
+	responsesWire: {
+		responsestest.Event(`{"type":"error","code":"server_error","message":"upstream at capacity","param":null}`),
+		responsestest.Fault("context_length_exceeded", "context too large"),
+		responsestest.Fault("model_not_found", "no such model"),
+	},
 }
-
-func escaped(name string) string { return strings.ReplaceAll(name, " ", "%20") }
-
-// K01: what cannot be told apart, and a call without a name, is a failed attempt and no call.
-func TestK01CallsThatCannotBe(t *testing.T) {
-	t.Parallel()
-	b, p := backend(t, newStore(t, "sqlite"))
-	for name, body := range map[string]string{
-		"guess": callPieces(`{"id":"ca","function":{"name":"calculator","arguments":""}}`) + callPieces(`{"id":"cb","function":{"name":"calculator","arguments":""}}`) +
-			callPieces(`{"function":{"arguments":"{\"expression\":\"1\"}"}}`) + toolCalls,
-		"nameless": callPieces(`{"index":0,"id":"ca","function":{"arguments":"{\"expression\":\"1\"}"}}`) + toolCalls,
-	} {
-		t.Run(name, func(t *testing.T) {
-			b.Push(openaitest.Bytes(body), answered("well"))
-			p.create(fmt.Sprintf(`{"id":%q,"tools":["calculator"]}`, name))
-			p.input(name, `{"text":"go","requestId":"r"}`)
-			events := p.finished(name, 2)
-			tells(t, events, "input go", "[1] error:", "failed error provider: …", "[1] end_turn: well", "done end_turn")
-			require.Equal(t, []string{"user: go"}, shown(lastMessages(t, b, 1)[0]))
-		})
-	}
-}
-
-// K02: argument text that is not, or not obviously, one object.
-func TestK02ArgumentText(t *testing.T) {
-	t.Parallel()
-	b, p := backend(t, newStore(t, "sqlite"))
-	one := func(tool string, pieces ...string) []string {
-		all := []string{callPieces(`{"index":0,"id":"ca","type":"function","function":{"name":"` + tool + `"}}`)}
-		for _, piece := range pieces {
-			all = append(all, callPieces(`{"index":0,"function":{"arguments":`+piece+`}}`))
-		}
-		return append(all, toolCalls)
-	}
-	euro := strings.Join(one("calculator", `"{\"expression\":\"€\"}"`), "")
-	at := strings.Index(euro, "€")
-	city := `"{\"zone\":\"Europe/Oslo\"}"`
-	cut := []string{one("time", `"{\"zone\":\"Europe/Os"`)[0] + one("time", `"{\"zone\":\"Europe/Os"`)[1], openaitest.Event(openaitest.Finish("length")) + openaitest.Done}
-	for name, c := range map[string]struct {
-		pieces []string
-		call   string // as the ledger has it
-		result string
-	}{
-		"A_none":   {one("time"), "[1] tool_use: time{}", "result 1: 2…"},
-		"A_empty":  {one("time", `""`), "[1] tool_use: time{}", "result 1: 2…"},
-		"B_twice":  {one("time", city, city), `[1] tool_use: time{"zone":"Europe/Oslo"}{"zone":"Europe/Oslo"}`, "result 1 error: The arguments are not one JSON object, so the call was not executed: {…"},
-		"C_cut":    {cut, `[1] length: time{"zone":"Europe/Os`, "result 1 error: The arguments are not one JSON object, so the call was not executed: {…"},
-		"D_pair":   {one("calculator", `"{\"expression\":\"\\ud83d"`, `"\\ude00\"}"`), `[1] tool_use: calculator{"expression":"😀"}`, "result 1 error: unexpected '😀' at byte 0 where a number is expected"},
-		"E_bytes":  {[]string{euro[:at+1], euro[at+1:]}, `[1] tool_use: calculator{"expression":"€"}`, "result 1 error: unexpected '€' at byte 0 where a number is expected"},
-		"F_object": {one("calculator", `{"expression":"1+1"}`), `[1] tool_use: calculator{"expression":"1+1"}`, "result 1: 2"},
-		"G_null":   {one("time", `null`), "[1] tool_use: time{}", "result 1: 2…"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			b.Push(openaitest.Bytes(c.pieces...), answered("well"))
-			p.create(fmt.Sprintf(`{"id":%q,"tools":["calculator","time"]}`, name))
-			p.input(name, `{"text":"go","requestId":"r"}`)
-			events := p.finished(name, 1)
-			tells(t, events, "input go", c.call, c.result, "[1] end_turn: well", "done end_turn")
-			request := lastMessages(t, b, 1)[0]
-			require.Len(t, request, 3, "the call and its result are shown to the model")
-			require.Equal(t, events[2].told(t).Content[0].Text, *request[2].Content)
-		})
-	}
-}
-
-var overloaded = openaitest.Bytes(`data: {"id":"x","choices":[],"error":{"code":502,"message":"upstream at capacity"}}`+"\n\n", openaitest.Done)
 
 // K03: errors inside an answer with status 200.
 func TestK03ErrorsInsideStreams(t *testing.T) {
 	t.Parallel()
-	b := openaitest.Start(t)
-	p := serve(t, newStore(t, "sqlite"), []string{"OPENAI_BASE_URL=" + b.URL(), "OPENAI_MODEL=test-model"}, "--provider", "openai", "--attempts", "2")
-	partial := openaitest.Bytes(openaitest.Event(openaitest.Text("First we open th")),
-		"event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"Overloaded\"}}\n\n")
-	bare := openaitest.Bytes(`{"error":{"message":"context too large","type":"exceed_context_size_error"}}` + "\n")
-	whole := openaitest.Whole(`{"error":{"message":"no such model","type":"invalid_request_error","code":"model_not_found"}}`)
-	for name, c := range map[string]struct {
-		answer   openaitest.Response
-		attempts int
-		text     string
-		reason   string
-		fault    string
-	}{
-		"A": {overloaded, 2, "", "attempts_exhausted", "provider: upstream at capacity"},
-		"B": {partial, 2, "First we open th", "attempts_exhausted", "provider: Overloaded"},
-		"C": {bare, 1, "", "permanent_failure", "context_overflow: nothing more can leave the context: provider: context too large"},
-		"D": {whole, 1, "", "permanent_failure", "provider: no such model"},
-	} {
-		t.Run(name, func(t *testing.T) {
+	onEachWire(t, newStore(t, "sqlite"), func(t *testing.T, w onWire) {
+		inside := errorsInside[w.provider]
+		for name, c := range map[string]struct {
+			answer   wiretest.Response
+			attempts int
+			text     string
+			reason   string
+			fault    string
+		}{
+			"A":                      {wiretest.Bytes(inside.first), 2, "", "attempts_exhausted", "provider: upstream at capacity"},
+			"B":                      {then(w.begun(says("First we open th")), w.broken), 2, "First we open th", "attempts_exhausted", "provider: busy"},
+			"C":                      {wiretest.Bytes(inside.bare + "\n"), 1, "", "permanent_failure", "context_overflow: nothing more can leave the context: provider: context too large"},
+			"D":                      {wiretest.Whole(inside.whole), 1, "", "permanent_failure", "provider: no such model"},
+			"in place of status 200": {wiretest.Error(http.StatusBadRequest, inside.whole), 1, "", "permanent_failure", "provider: no such model"},
+		} {
 			again := make(chan struct{})
 			for i := range c.attempts {
 				if i > 0 {
-					c.answer.Steps = append([]openaitest.Step{{Until: again}}, c.answer.Steps...)
+					c.answer.Steps = append([]wiretest.Step{{Until: again}}, c.answer.Steps...)
 				}
-				b.Push(c.answer)
+				w.push(c.answer)
 			}
-			p.create(fmt.Sprintf(`{"id":%q}`, name))
-			p.input(name, `{"text":"how?","requestId":"r"}`)
+			s := w.session(name)
+			w.say(s, "how?")
 			want := []string{"input how?"}
 			for range c.attempts {
 				want = append(want, strings.TrimSpace("[1] error: "+c.text), "failed error "+c.fault+"…")
 			}
 			if c.attempts > 1 {
-				p.finished(name, 1)
-				require.Contains(t, []any{"pending", "running"}, p.newest(name)["status"], "there is budget left")
+				w.finished(s, 1)
+				require.Contains(t, []any{"pending", "running"}, w.newest(s)["status"], "%s: there is budget left", name)
 			}
 			close(again)
-			events := p.rested(name)
-			tells(t, events, want...)
-			run := p.newest(name)
-			require.Equal(t, []any{"failed", c.reason, float64(c.attempts)}, []any{run["status"], run["reason"], run["attempts"]})
+			tells(t, w.rested(s), want...)
+			run := w.newest(s)
+			require.Equal(t, []any{"failed", c.reason, float64(c.attempts)}, []any{run["status"], run["reason"], run["attempts"]}, name)
 			require.Contains(t, run["error"], c.fault)
-			require.Zero(t, b.Pending())
+			require.Zero(t, w.backend.Pending())
 
-			b.Push(answered("Push."))
-			p.input(name, `{"text":"again?","requestId":"r2"}`)
-			events = p.rested(name)
-			next := len(want) + 1
-			tells(t, events, append(want, "input again?", fmt.Sprintf("[1 %d] end_turn: Push.", next), "done end_turn")...)
-			require.Equal(t, []string{"user: how?\n\nagain?"}, shown(lastMessages(t, b, 1)[0]), "the input stayed unanswered; nothing of the failure is shown")
-		})
-	}
+			w.push(w.ends("Push."))
+			w.say(s, "again?")
+			answered := "[1 4] end_turn: Push."
+			if c.attempts > 1 {
+				answered = "[1 6] end_turn: Push."
+			}
+			tells(t, w.rested(s), append(want, "input again?", answered, "done end_turn")...)
+			require.Equal(t, []string{"user: how?\n\nagain?"}, w.requested(1), "%s: the input stayed unanswered; nothing of the failure is shown", name)
+		}
+	}, "--attempts", "2")
 }
 
 // K04: streams without an end, and the token cap.
 func TestK04Ends(t *testing.T) {
 	t.Parallel()
-	b, p := backend(t, newStore(t, "sqlite"))
-	text, thought := openaitest.Text("The answer is"), openaitest.Thinking("Let me think")
-	for name, c := range map[string]struct {
-		answer openaitest.Response
-		first  []string // what the ledger says of it
-		shows  []string // what the next request shows of it
-	}{
-		"A": {openaitest.Events(text), []string{"[1] error: The answer is", "failed error provider: …"}, nil},
-		"B": {openaitest.Events(thought), []string{"[1] error: Let me think", "failed error provider: …"}, nil},
-		"C": {openaitest.Stream(thought, openaitest.Finish("length"), openaitest.Usage(10, 32000)), []string{"[1] error: Let me think", "failed length provider: …"}, nil},
-		"D": {
-			openaitest.Stream(openaitest.CallHead(0, "ca", "sleep"), openaitest.CallArguments(0, `{"ms":1`), openaitest.Finish("length")),
-			[]string{`[1] length: sleep{"ms":1`, "result 1 error: The arguments are not one JSON object, so the call was not executed: {\"ms\":1"},
-			[]string{`assistant: sleep{"malformed":"{\"ms\":1"}`, `tool: The arguments are not one JSON object, so the call was not executed: {"ms":1`},
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			b.Push(c.answer, answered("42."))
-			p.create(fmt.Sprintf(`{"id":%q,"tools":["sleep"]}`, name))
-			p.input(name, `{"text":"what?","requestId":"r"}`)
-			events := p.rested(name)
-			tells(t, events, append(append([]string{"input what?"}, c.first...), "[1] end_turn: 42.", "done end_turn")...)
-			require.Equal(t, append([]string{"user: what?"}, c.shows...), shown(lastMessages(t, b, 1)[0]))
-			require.Equal(t, "done", p.newest(name)["status"])
-		})
-	}
-	t.Run("E", func(t *testing.T) {
+	const halfCall = `The arguments are not one JSON object, so the call was not executed: {"ms":1`
+	onEachWire(t, newStore(t, "sqlite"), func(t *testing.T, w onWire) {
+		for name, c := range map[string]struct {
+			answer wiretest.Response
+			first  []string // what the ledger says of it
+			shows  []string // what the next request shows of it
+		}{
+			"A": {w.begun(says("The answer is")), []string{"[1] error: The answer is", "failed error provider: …"}, nil},
+			"B": {w.begun(hums("Let me think")), []string{"[1] error: Let me think", "failed error provider: …"}, nil},
+			"C": {w.answer("length", thinks("Let me think")), []string{"[1] error: Let me think", "failed length provider: …"}, nil},
+			"D": {
+				w.answer("length", calls("ca", "sleep", `{"ms":1`)),
+				[]string{`[1] length: sleep{"ms":1`, "result 1 error: " + halfCall},
+				[]string{`assistant: sleep{"malformed":"{\"ms\":1"}`, "tool: " + halfCall},
+			},
+		} {
+			w.push(c.answer, w.ends("42."))
+			s := w.session(name, `"tools":["sleep"]`)
+			w.say(s, "what?")
+			tells(t, w.rested(s), append(append([]string{"input what?"}, c.first...), "[1] end_turn: 42.", "done end_turn")...)
+			require.Equal(t, append([]string{"user: what?"}, c.shows...), w.requested(1), name)
+			require.Equal(t, "done", w.newest(s)["status"], name)
+		}
+
+		// E: nothing behind the reason, and a reset once it was read.
 		read := make(chan struct{})
-		good := openaitest.Events(openaitest.Text("42."), openaitest.Finish("stop")).Ending(openaitest.Reset)
-		good.Steps = append(good.Steps, openaitest.Step{Until: read})
-		b.Push(good)
-		p.create(`{"id":"E"}`)
-		frames := p.stream(t.Context(), "E", "after=0&partials=1")
-		p.input("E", `{"text":"what?","requestId":"r"}`)
+		good := then(w.begun(says("42.")), w.end(w.reasons["end_turn"], []speech{says("42.")})[0]).Ending(wiretest.Reset)
+		good.Steps = append(good.Steps, wiretest.Step{Until: read})
+		w.push(good)
+		s := w.session("E")
+		frames := w.stream(t.Context(), s, "after=0&partials=1")
+		w.say(s, "what?")
 		require.Equal(t, "42.", nextPartial(t, frames).Delta.Text)
 		close(read)
-		tells(t, p.rested("E"), "input what?", "[1] end_turn: 42.", "done end_turn")
-	})
-	t.Run("text up to the cap", func(t *testing.T) {
-		b.Push(openaitest.Stream(openaitest.Text("Once upon"), openaitest.Finish("length")))
-		p.create(`{"id":"cap"}`)
-		p.input("cap", `{"text":"a story","requestId":"r"}`)
-		tells(t, p.rested("cap"), "input a story", "[1] length: Once upon", "done length")
+		tells(t, w.rested(s), "input what?", "[1] end_turn: 42.", "done end_turn")
+
+		w.push(w.answer("length", says("Once upon")))
+		s = w.session("text up to the cap")
+		w.say(s, "a story")
+		tells(t, w.rested(s), "input a story", "[1] length: Once upon", "done length")
 	})
 }
 
 // K09: what failed or says nothing is not sent again.
 func TestK09NothingEmptyIsSentAgain(t *testing.T) {
 	t.Parallel()
-	b, p := backend(t, newStore(t, "sqlite"))
-	t.Run("1 and 2 aborted while thinking", func(t *testing.T) {
-		b.Push(openaitest.Events(openaitest.Thinking("Hm")).Ending(openaitest.Hang), answered("both"))
-		p.create(`{"id":"s1"}`)
-		frames := p.stream(t.Context(), "s1", "after=0&partials=1")
-		p.input("s1", `{"text":"a","requestId":"ra"}`)
+	onEachWire(t, newStore(t, "sqlite"), func(t *testing.T, w onWire) {
+		// 1 and 2: aborted while it thinks.
+		w.push(w.begun(thinks("Hm")).Ending(wiretest.Hang), w.ends("both"))
+		s := w.session("aborted")
+		frames := w.stream(t.Context(), s, "after=0&partials=1")
+		w.say(s, "a")
 		nextPartial(t, frames)
-		require.Equal(t, http.StatusAccepted, p.call("POST", "/v1/sessions/s1/cancel", `{}`).status)
-		tells(t, p.rested("s1"), "input a", "[1] aborted: Hm", "cancelled aborted")
-		p.input("s1", `{"text":"b","requestId":"rb"}`)
-		tells(t, p.rested("s1"), "input a", "[1] aborted: Hm", "cancelled aborted", "input b", "[1 4] end_turn: both", "done end_turn")
-		require.Equal(t, []string{"user: a\n\nb"}, shown(lastMessages(t, b, 1)[0]))
-	})
-	t.Run("3 blank text beside a call", func(t *testing.T) {
-		b.Push(openaitest.Stream(openaitest.Text("\n\n"), openaitest.CallHead(0, "ca", "sleep"), openaitest.CallArguments(0, `{"ms":0}`), openaitest.Finish("tool_calls")), answered("ok"))
-		p.create(`{"id":"s3","tools":["sleep"]}`)
-		p.input("s3", `{"text":"a","requestId":"r"}`)
-		p.rested("s3")
-		require.Equal(t, []string{"user: a", `assistant: sleep{"ms":0}`, "tool: waited 0 ms"}, shown(lastMessages(t, b, 1)[0]))
-	})
-	t.Run("4 the third attempt asks what the first did", func(t *testing.T) {
-		down := openaitest.Error(http.StatusInternalServerError, openaitest.Fault("down", "server_error"))
-		b.Push(down, down, answered("up"))
-		p.create(`{"id":"s4","system":"Be brief.","tools":["time"]}`)
-		p.input("s4", `{"text":"a","requestId":"r"}`)
-		tells(t, p.rested("s4"), "input a", "[1] error:", "failed error provider: …", "[1] error:", "failed error provider: …", "[1] end_turn: up", "done end_turn")
-		all := b.Requests()
-		n := len(all)
-		require.Equal(t, string(all[n-3].Body), string(all[n-1].Body))
-		require.Equal(t, string(all[n-2].Body), string(all[n-1].Body))
-	})
-}
+		require.Equal(t, http.StatusAccepted, w.call("POST", "/v1/sessions/"+s+"/cancel", `{}`).status)
+		tells(t, w.rested(s), "input a", "[1] aborted: Hm", "cancelled aborted")
+		w.say(s, "b")
+		tells(t, w.rested(s), "input a", "[1] aborted: Hm", "cancelled aborted", "input b", "[1 4] end_turn: both", "done end_turn")
+		require.Equal(t, []string{"user: a\n\nb"}, w.requested(1))
 
-// K11: a backend that has one id for all calls of the session.
-func TestK11OneIDForAllCalls(t *testing.T) {
-	t.Parallel()
-	b, p := backend(t, newStore(t, "sqlite"))
-	once := func(expression string) openaitest.Response {
-		return openaitest.Stream(openaitest.CallHead(0, "call_0", "calculator"), openaitest.CallArguments(0, `{"expression":"`+expression+`"}`), openaitest.Finish("tool_calls"))
-	}
-	p.create(`{"id":"s1","tools":["calculator"]}`)
-	for i, expression := range []string{"1+1", "2+2", "2+2"} {
-		b.Push(once(expression), answered("ok"))
-		p.input("s1", fmt.Sprintf(`{"text":"turn %d","requestId":"r%d"}`, i+1, i))
-		p.rested("s1")
-	}
-	b.Push(openaitest.Stream(
-		openaitest.CallHead(0, "call_0", "calculator"), openaitest.CallArguments(0, `{"expression":"5"}`),
-		openaitest.CallHead(1, "call_0", "calculator"), openaitest.CallArguments(1, `{"expression":"6"}`), openaitest.Finish("tool_calls"),
-	), answered("ok"))
-	p.input("s1", `{"text":"turn 4","requestId":"r4"}`)
-	events := p.rested("s1")
-	calls := 0
-	for _, e := range events {
-		for _, c := range e.told(t).Content {
-			if c.Type == "toolCall" {
-				calls++
-				require.Equal(t, "call_0", c.ProviderID, "the backend's id is kept beside")
-			}
+		// 3: blank text beside a call.
+		w.push(w.answer("tool_use", says("\n\n"), calls("ca", "sleep", `{"ms":0}`)), w.ends("ok"))
+		s = w.session("blank", `"tools":["sleep"]`)
+		w.say(s, "a")
+		tells(t, w.rested(s), "input a", "[1] tool_use:", "", `| sleep{"ms":0}`, "result 1: waited 0 ms", "[1] end_turn: ok", "done end_turn")
+		require.Equal(t, []string{"user: a", `assistant: sleep{"ms":0}`, "tool: waited 0 ms"}, w.requested(1))
+
+		// 4: the third attempt asks what the first did, whatever the failed ones had begun.
+		w.push(w.answer("tool_use", thinks("Let me"), says("I add."), calls("ca", "calculator", `{"expression":"6*7"}`)),
+			wiretest.Error(http.StatusInternalServerError, w.down), then(w.begun(thinks("Hm"), says("First we open th")), w.broken), w.ends("42."))
+		s = w.session("retried", `"system":"Be brief."`, calculator)
+		w.input(s, `{"text":"a","requestId":"r","selection":{"thinking":"low"}}`)
+		tells(t, w.rested(s), "input a", `[1] tool_use: Let me | I add. | calculator{"expression":"6*7"}`, "result 1: 42",
+			"[1] error:", "failed error provider: down…", "[1] error: Hm | First we open th", "failed error provider: busy…",
+			"[1] end_turn: 42.", "done end_turn")
+		w.sameRequests(3)
+		thought := "<Let me> "
+		if w.sign == nil {
+			thought = ""
 		}
-	}
-	require.Equal(t, 5, calls)
-	require.Equal(t, 5, count(events, "tool.result"))
-	story(t, events)
-	require.Equal(t, []string{
-		"user: turn 1", `assistant: calculator{"expression":"1+1"}`, "tool: 2", "assistant: ok",
-		"user: turn 2", `assistant: calculator{"expression":"2+2"}`, "tool: 4", "assistant: ok",
-		"user: turn 3", `assistant: calculator{"expression":"2+2"}`, "tool: 4", "assistant: ok",
-		"user: turn 4", `assistant: calculator{"expression":"5"} calculator{"expression":"6"}`, "tool: 5", "tool: 6",
-	}, shown(lastMessages(t, b, 1)[0]))
-	require.Equal(t, 4, count(events, "run.finished"), "no attempt failed")
+		require.Equal(t, []string{"system: Be brief.", "user: a", "assistant: " + thought + `I add. calculator{"expression":"6*7"}`, "tool: 42"}, w.requested(1))
+	})
 }

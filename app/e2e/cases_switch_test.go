@@ -2,8 +2,6 @@ package e2e
 
 import (
 	"fmt"
-	"net/http"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -66,27 +64,4 @@ func TestSwitchOfModelInMidSession(t *testing.T) {
 		require.NotContains(t, string(o.Requests()[0].Body), "redacted")
 		require.NotContains(t, string(o.Requests()[0].Body), "Let me")
 	})
-}
-
-// TestFaultsOfTheMessagesWire: an overloaded backend costs an attempt, an invalid request the run (K03), on this wire too.
-func TestFaultsOfTheMessagesWire(t *testing.T) {
-	a := anthropictest.Start(t)
-	p := serve(t, "memory:", []string{"ANTHROPIC_BASE_URL=" + a.URL(), "ANTHROPIC_API_KEY=sk-ant-test", "ANTHROPIC_MODEL=" + anthropictest.Model})
-	broken := anthropictest.Begun(anthropictest.Text("First we open th"))
-	broken.Steps = append(broken.Steps, anthropictest.Step{Write: anthropictest.Event(anthropictest.Fault("overloaded_error", "Overloaded"))})
-	a.Push(broken, anthropictest.Stream("end_turn", anthropictest.Text("Done.")),
-		anthropictest.Error(http.StatusBadRequest, anthropictest.Fault("invalid_request_error", "no")))
-	p.create(`{"id":"s1"}`)
-	p.input("s1", `{"text":"how?","requestId":"r1"}`)
-	p.finished("s1", 2)
-	p.input("s1", `{"text":"and now?","requestId":"r2"}`)
-	events := p.finished("s1", 3)
-	lines := strings.Split(strings.TrimSpace(story(t, events)), "\n")
-	require.Equal(t, "input how?", lines[0])
-	require.Contains(t, lines[1], "error: First we open th")
-	require.Contains(t, lines[2], "overloaded_error")
-	require.Equal(t, "[1] end_turn: Done.", lines[3])
-	require.Contains(t, lines[len(lines)-1], "invalid_request_error")
-	require.Equal(t, string(a.Requests()[0].Body), string(a.Requests()[1].Body), "a retry sends the same request")
-	p.stop()
 }

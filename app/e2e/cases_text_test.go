@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/keel-agent/keel/adapters/providers/openai/openaitest"
+	"github.com/keel-agent/keel/adapters/providers/wire/wiretest"
 )
 
 // awkward are texts that stores, JSON writers and backends trip over; the JSON text of each, without quotes.
@@ -30,52 +30,70 @@ func meant(t *testing.T, escaped string) (text, clean string) {
 	return text, strings.ReplaceAll(text, "\x00", "\uFFFD")
 }
 
+// awkwardly is r in which TEXT, and QUOTED in arguments, stand for the JSON text of an awkward one.
+func (w wire) awkwardly(r wiretest.Response, escaped, text string) wiretest.Response {
+	quoted := escaped
+	if w.nested {
+		inner := wiretest.Quote(escaped)
+		quoted = inner[1 : len(inner)-1]
+	}
+	pairs := []string{"TEXT", escaped, "QUOTED", quoted}
+	if w.sign != nil {
+		pairs = append([]string{w.sign("TEXT"), w.sign(text)}, pairs...)
+	}
+	return r.Replacing(pairs...)
+}
+
 // K26, K27 B and K40, 4: texts in inputs, answers, thoughts, arguments and outputs, in every store.
 func TestK26AwkwardTexts(t *testing.T) {
 	onEachStore(t, func(t *testing.T, store string) {
-		b, p := backend(t, store)
-		for name, escaped := range awkward {
-			text, clean := meant(t, escaped)
-			quoted, err := json.Marshal(`{"expression":"` + escaped + `"}`)
-			require.NoError(t, err)
-			raw, err := json.Marshal(`{"broken":` + text)
-			require.NoError(t, err)
-			b.Push(openaitest.Bytes(
-				delta(`{"reasoning_content":"`+escaped+`"}`), delta(`{"content":"x`+escaped+`"}`),
-				callPieces(`{"index":0,"id":"ca","function":{"name":"calculator","arguments":`+string(quoted)+`}}`),
-				callPieces(`{"index":1,"id":"cb","function":{"name":"calculator","arguments":`+string(raw)+`}}`), toolCalls,
-			), openaitest.Bytes(delta(`{"content":"y`+escaped+`"}`), openaitest.Event(openaitest.Finish("stop")), openaitest.Done))
-			p.create(fmt.Sprintf(`{"id":%q,"tools":["calculator"],"metadata":{"k":"%s"}}`, name, escaped))
-			var made struct{ Metadata map[string]string }
-			require.NoError(t, json.Unmarshal([]byte(p.call("GET", "/v1/sessions/"+name, "").body), &made))
-			require.Equal(t, map[string]string{"k": text}, made.Metadata, name)
-			body := `{"text":"i` + escaped + `","requestId":"r"}`
-			p.input(name, body)
-			events := p.rested(name)
-			require.Equal(t, http.StatusOK, p.call("POST", "/v1/sessions/"+name+"/input", body).status, "%s: equal on retry", name)
-			require.Len(t, events, 6, "%s\n%s", name, normal(events))
-			said := events[1].told(t)
-			require.Equal(t, "i"+text, events[0].told(t).Text, name)
-			require.Equal(t, []string{text, "x" + text}, []string{said.Content[0].Thinking, said.Content[1].Text}, name)
-			var args struct{ Expression string }
-			require.NoError(t, json.Unmarshal(said.Content[2].Arguments, &args))
-			require.Equal(t, text, args.Expression, name)
-			require.Equal(t, `{"broken":`+text, said.Content[3].RawArguments, name)
-			outputs := map[string]string{}
-			for _, e := range events[2:4] {
-				outputs[e.told(t).ToolCallID] = e.told(t).Content[0].Text
-			}
-			require.Equal(t, `The arguments are not one JSON object, so the call was not executed: {"broken":`+text, outputs[said.Content[3].ID], name)
-			require.Equal(t, "y"+text, events[4].told(t).Content[0].Text, name)
+		onEachWire(t, store, func(t *testing.T, w onWire) {
+			for name, escaped := range awkward {
+				text, clean := meant(t, escaped)
+				w.push(
+					w.awkwardly(w.answer("tool_use", thinks("TEXT"), says("xTEXT"), calls("ca", "calculator", `{"expression":"QUOTED"}`),
+						calls("cb", "calculator", `{"broken":`+text)), escaped, text),
+					w.awkwardly(w.ends("yTEXT"), escaped, text),
+				)
+				s := w.session(name, calculator, `"metadata":{"k":"`+escaped+`"}`)
+				var made struct{ Metadata map[string]string }
+				require.NoError(t, json.Unmarshal([]byte(w.call("GET", "/v1/sessions/"+s, "").body), &made))
+				require.Equal(t, map[string]string{"k": text}, made.Metadata, name)
+				body := `{"text":"i` + escaped + `","requestId":"r"}`
+				w.input(s, body)
+				events := w.rested(s)
+				require.Equal(t, http.StatusOK, w.call("POST", "/v1/sessions/"+s+"/input", body).status, "%s: equal on retry", name)
+				require.Len(t, events, 6, "%s\n%s", name, normal(events))
+				said := events[1].told(t)
+				require.Equal(t, "i"+text, events[0].told(t).Text, name)
+				require.Equal(t, []string{text, "x" + text}, []string{said.Content[0].Thinking, said.Content[1].Text}, name)
+				var args struct{ Expression string }
+				require.NoError(t, json.Unmarshal(said.Content[2].Arguments, &args))
+				require.Equal(t, text, args.Expression, name)
+				require.Equal(t, `{"broken":`+text, said.Content[3].RawArguments, name)
+				outputs := map[string]string{}
+				for _, e := range events[2:4] {
+					outputs[e.told(t).ToolCallID] = e.told(t).Content[0].Text
+				}
+				require.Equal(t, `The arguments are not one JSON object, so the call was not executed: {"broken":`+text, outputs[said.Content[3].ID], name)
+				require.Equal(t, "y"+text, events[4].told(t).Content[0].Text, name)
 
-			messages := lastMessages(t, b, 1)[0]
-			require.Equal(t, "i"+clean, *messages[0].Content, name)
-			require.Equal(t, "x"+clean, *messages[1].Content, name)
-			require.NoError(t, json.Unmarshal([]byte(messages[1].ToolCalls[0].Function.Arguments), &args))
-			require.Equal(t, clean, args.Expression, name)
-			require.Equal(t, strings.ReplaceAll(outputs[said.Content[3].ID], "\x00", "\uFFFD"), *messages[3].Content, "what was stored is what is sent")
-		}
-		p.stop()
+				thought := ""
+				if w.sign != nil && clean == text { // a signed block that would change is left out
+					thought = "<" + text + "> "
+				}
+				request := w.requested(1)
+				require.Len(t, request, 4, name)
+				require.Equal(t, "user: i"+clean, request[0], name)
+				first, rest, _ := strings.Cut(request[1], " calculator{")
+				require.Equal(t, "assistant: "+thought+"x"+clean, first, name)
+				require.NoError(t, json.NewDecoder(strings.NewReader("{"+rest)).Decode(&args))
+				require.Equal(t, clean, args.Expression, name)
+				for i, call := range said.Content[2:] {
+					require.Equal(t, "tool: "+strings.ReplaceAll(outputs[call.ID], "\x00", "\uFFFD"), request[2+i], "%s: what was stored is what is sent", name)
+				}
+			}
+		})
 	})
 }
 
@@ -101,54 +119,55 @@ func TestK26NulInNames(t *testing.T) {
 // K27, A and D: what is cut is cut between characters, and what was stored is what is sent.
 func TestK27Cuts(t *testing.T) {
 	t.Parallel()
-	b, p := backend(t, newStore(t, "sqlite"))
-	for name, tail := range map[string]string{"emoji": "🎉", "accent": "é", "family": "👩‍👩‍👧", "bytes": "\xc3(\xff\xfe"} {
-		for shift := range 5 {
-			id := fmt.Sprint(name, shift)
-			raw := `{"` + strings.Repeat("a", 498-shift) + strings.Repeat(tail, 20)
-			b.Push(openaitest.Bytes(callPieces(`{"index":0,"id":"ca","function":{"name":"calculator","arguments":"`+strings.ReplaceAll(raw, `"`, `\"`)+`"}}`), toolCalls), answered("ok"))
-			p.create(fmt.Sprintf(`{"id":%q,"tools":["calculator"]}`, id))
-			p.input(id, `{"text":"go","requestId":"r"}`)
-			events := p.rested(id)
-			require.Len(t, events, 5, normal(events))
-			output := events[2].told(t).Content[0].Text
-			require.True(t, strings.HasSuffix(output, "…"), "the cut is marked: %q", output)
-			require.True(t, utf8.ValidString(output))
-			if name != "bytes" {
-				require.NotContains(t, output, "\uFFFD", "no half of a character is left")
+	onEachWire(t, newStore(t, "sqlite"), func(t *testing.T, w onWire) {
+		for name, tail := range map[string]string{"emoji": "🎉", "accent": "é", "family": "👩‍👩‍👧", "bytes": "\xc3(\xff\xfe"} {
+			for shift := range 5 {
+				raw := `{"` + strings.Repeat("a", 498-shift) + "TAIL"
+				w.push(w.answer("tool_use", calls("ca", "calculator", raw)).Replacing("TAIL", strings.Repeat(tail, 20)), w.ends("ok"))
+				s := w.session(fmt.Sprint(name, shift), calculator)
+				w.say(s, "go")
+				events := w.rested(s)
+				require.Len(t, events, 5, normal(events))
+				output := events[2].told(t).Content[0].Text
+				require.True(t, strings.HasSuffix(output, "…"), "the cut is marked: %q", output)
+				require.True(t, utf8.ValidString(output))
+				if name != "bytes" {
+					require.NotContains(t, output, "\uFFFD", "no half of a character is left")
+				}
+				require.Equal(t, "tool: "+output, w.requested(1)[2])
 			}
-			require.Equal(t, output, *lastMessages(t, b, 1)[0][2].Content)
 		}
-	}
-	b.Push(openaitest.Error(http.StatusBadRequest, openaitest.Fault(strings.Repeat("🎉é", 5000), "bad")))
-	p.create(`{"id":"fault"}`)
-	p.input("fault", `{"text":"go","requestId":"r"}`)
-	events := p.rested("fault")
-	require.NotContains(t, story(t, events), "\uFFFD")
-	require.Less(t, len(last(events, "run.finished", t).Error), 10000)
+		w.push(wiretest.Error(http.StatusBadRequest, strings.Replace(w.down, "down", strings.Repeat("🎉é", 5000), 1)))
+		s := w.session("fault")
+		w.say(s, "go")
+		events := w.rested(s)
+		require.Contains(t, story(t, events), "🎉é🎉é")
+		require.NotContains(t, story(t, events), "\uFFFD")
+		require.Less(t, len(last(events, "run.finished", t).Error), 10000)
+	})
 }
 
 // K27, C: an emoji in two chunks.
 func TestK27HalvesInTwoChunks(t *testing.T) {
 	t.Parallel()
-	b, p := backend(t, newStore(t, "sqlite"))
-	stop := openaitest.Event(openaitest.Finish("stop")) + openaitest.Done
-	for name, c := range map[string]struct{ second, want string }{
-		"joined": {delta(`{"content":"\ude00!"}`), "ok 😀!"}, "alone": {"", "ok \uFFFD"}, "other": {delta(`{"content":"x"}`), "ok \uFFFDx"},
-	} {
-		b.Push(openaitest.Bytes(delta(`{"content":"ok \ud83d"}`), c.second, stop), answered("ok"))
-		p.create(fmt.Sprintf(`{"id":%q}`, name))
-		frames := p.stream(t.Context(), name, "after=0&partials=1")
-		p.input(name, `{"text":"go","requestId":"r1"}`)
-		tells(t, p.rested(name), "input go", "[1] end_turn: "+c.want, "done end_turn")
-		said := ""
-		for said != c.want {
-			piece := nextPartial(t, frames).Delta.Text
-			said += piece
-			require.True(t, strings.HasPrefix(c.want, said), "%q", said)
+	onEachWire(t, newStore(t, "sqlite"), func(t *testing.T, w onWire) {
+		for name, c := range map[string]struct{ second, want string }{
+			"joined": {`\ude00!`, "ok 😀!"}, "alone": {"", "ok \uFFFD"}, "other": {"x", "ok \uFFFDx"},
+		} {
+			w.push(w.answer("end_turn", says("ok FIRST", "SECOND")).Replacing("FIRST", `\ud83d`, "SECOND", c.second), w.ends("ok"))
+			s := w.session(name)
+			frames := w.stream(t.Context(), s, "after=0&partials=1")
+			w.say(s, "go")
+			tells(t, w.rested(s), "input go", "[1] end_turn: "+c.want, "done end_turn")
+			said := ""
+			for said != c.want {
+				piece := nextPartial(t, frames).Delta.Text
+				said += piece
+				require.True(t, strings.HasPrefix(c.want, said), "%q", said)
+			}
+			w.say(s, "on")
+			w.rested(s)
+			require.Equal(t, "assistant: "+c.want, w.requested(1)[1], "the session goes on")
 		}
-		p.input(name, `{"text":"on","requestId":"r2"}`)
-		p.rested(name)
-		require.Equal(t, c.want, *lastMessages(t, b, 1)[0][1].Content, "the session goes on")
-	}
+	})
 }

@@ -31,66 +31,79 @@ func results(n int) func([]event) bool {
 	return func(es []event) bool { return count(es, "tool.result") >= n }
 }
 
+// lost is what a call is answered with whose process died.
+const lost = "The call was interrupted and may have had effects; its outcome is unknown."
+
 // K08, variants A and C: a cancel while a tool runs that does not listen, and ends late.
 func TestK08CancelWithALateTool(t *testing.T) {
 	onEachStore(t, func(t *testing.T, store string) {
-		b, p := backend(t, store)
-		b.Push(sleeping(`{"ms":0}`, `{"ms":1500,"ignoreCancel":true}`), answered("a.txt"))
-		p.create(`{"id":"s1","tools":["sleep"]}`)
-		p.input("s1", `{"text":"build it","requestId":"r1"}`)
-		p.until("s1", results(1))
-		began := time.Now()
-		run := p.newest("s1")["id"]
-		require.Equal(t, http.StatusAccepted, p.call("POST", "/v1/sessions/s1/cancel", `{}`).status)
-		p.rested("s1")
-		cancelled := p.newest("s1")
-		require.Equal(t, []any{run, "failed", "cancelled"}, []any{cancelled["id"], cancelled["status"], cancelled["reason"]})
-		next := p.input("s1", `{"text":"never mind, list files","requestId":"r2"}`)
-		require.NotEqual(t, run, next.field(t, "run", "id"), "a run of its own")
-		want := []string{
-			"input build it", `[1] tool_use: sleep{"ms":0} | sleep{"ms":1500,"ignoreCancel":true}`, "result 1: waited 0 ms",
-			"result 2 interrupted: The call was interrupted: the user cancelled.", "cancelled aborted",
-			"input never mind, list files", "[6] end_turn: a.txt", "done end_turn",
-		}
-		tells(t, p.rested("s1"), want...)
-		require.Equal(t, []string{
-			"user: build it", `assistant: sleep{"ms":0} sleep{"ms":1500,"ignoreCancel":true}`, "tool: waited 0 ms",
-			"tool: The call was interrupted: the user cancelled.", "user: never mind, list files",
-		}, shown(lastMessages(t, b, 1)[0]))
-		if rest := 1700*time.Millisecond - time.Since(began); rest > 0 {
-			time.Sleep(rest)
-		}
-		tells(t, p.events("s1"), want...)
-		p.stop()
+		onEachWire(t, store, func(t *testing.T, w onWire) {
+			const quick, late = `sleep{"ms":0}`, `sleep{"ms":1500,"ignoreCancel":true}`
+			const interrupted = "The call was interrupted: the user cancelled."
+			w.push(w.answer("tool_use", calls("c1", "sleep", `{"ms":0}`), calls("c2", "sleep", `{"ms":1500,"ignoreCancel":true}`)), w.ends("a.txt"))
+			s := w.session("s1", `"tools":["sleep"]`)
+			w.say(s, "build it")
+			w.until(s, results(1))
+			began := time.Now()
+			run := w.newest(s)["id"]
+			require.Equal(t, http.StatusAccepted, w.call("POST", "/v1/sessions/"+s+"/cancel", `{}`).status)
+			w.rested(s)
+			cancelled := w.newest(s)
+			require.Equal(t, []any{run, "failed", "cancelled"}, []any{cancelled["id"], cancelled["status"], cancelled["reason"]})
+			next := w.say(s, "never mind, list files")
+			require.NotEqual(t, run, next.field(t, "run", "id"), "a run of its own")
+			want := []string{
+				"input build it", "[1] tool_use: " + quick + " | " + late, "result 1: waited 0 ms", "result 2 interrupted: " + interrupted, "cancelled aborted",
+				"input never mind, list files", "[6] end_turn: a.txt", "done end_turn",
+			}
+			tells(t, w.rested(s), want...)
+			require.Equal(t, []string{
+				"user: build it", "assistant: " + quick + " " + late, "tool: waited 0 ms", "tool: " + interrupted, "user: never mind, list files",
+			}, w.requested(1))
+			if rest := 1700*time.Millisecond - time.Since(began); rest > 0 {
+				time.Sleep(rest)
+			}
+			tells(t, w.events(s), want...)
+		})
 	})
 }
 
-// K08, variant B: the process is killed; the next one goes on with the same turn.
+// K08, variant B: the process is killed; the next one goes on with the same turns.
 func TestK08KillWithAnOpenCall(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"sqlite", "postgres"} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			store := newStore(t, kind)
-			b := openaitest.Start(t)
-			env := []string{"OPENAI_BASE_URL=" + b.URL(), "OPENAI_MODEL=test-model"}
-			flags := []string{"--provider", "openai", "--lease-ttl", "1s", "--heartbeat", "300ms"}
-			b.Push(sleeping(`{"ms":60000}`, `{"ms":0}`), answered("It is built."), answered("a.txt"))
+			backends, env := startBackends(t)
+			flags := []string{"--provider", chatWire, "--lease-ttl", "1s", "--heartbeat", "300ms"}
 			first := serve(t, store, env, flags...)
-			first.create(`{"id":"s1","tools":["sleep"]}`)
-			first.input("s1", `{"text":"build it","requestId":"r1"}`)
-			first.until("s1", results(1))
+			sessions := map[string]string{}
+			for _, each := range wires {
+				w := each.on(t, first, backends)
+				w.push(w.answer("tool_use", calls("c1", "sleep", `{"ms":60000}`), calls("c2", "sleep", `{"ms":0}`)), w.ends("It is built."), w.ends("a.txt"))
+				sessions[w.provider] = w.session("s1", `"tools":["sleep"]`)
+				w.say(sessions[w.provider], "build it")
+			}
+			for _, s := range sessions {
+				first.until(s, results(1))
+			}
 			first.kill()
 			second := serve(t, store, env, flags...)
-			second.input("s1", `{"text":"never mind, list files","requestId":"r2"}`)
-			events := second.finished("s1", 2)
-			require.Len(t, b.Requests(), 3, "the turn is resumed, its first answer not asked for again")
-			messages := lastMessages(t, b, 2)
-			lost := "The call was interrupted and may have had effects; its outcome is unknown."
-			require.Equal(t, []string{"user: build it", `assistant: sleep{"ms":60000} sleep{"ms":0}`, "tool: " + lost, "tool: waited 0 ms"}, shown(messages[0]))
-			require.Equal(t, []string{"assistant: It is built.", "user: never mind, list files"}, shown(messages[1])[4:])
-			require.Contains(t, story(t, events), "result 1 interrupted: "+lost)
-			require.Equal(t, 2, count(events, "tool.result"))
+			for _, each := range wires {
+				w := each.on(t, second, backends)
+				s := sessions[w.provider]
+				w.say(s, "never mind, list files")
+				told := story(t, w.finished(s, 2))
+				for _, line := range []string{"result 2: waited 0 ms", "result 1 interrupted: " + lost, "[1] end_turn: It is built.", "end_turn: a.txt"} {
+					require.Contains(t, told, line+"\n")
+				}
+				require.Equal(t, 2, strings.Count(told, "result "))
+				require.Len(t, w.backend.Requests(), 3, "the turn is resumed, its first answer not asked for again")
+				built := []string{"user: build it", `assistant: sleep{"ms":60000} sleep{"ms":0}`, "tool: " + lost, "tool: waited 0 ms"}
+				require.Equal(t, built, w.requested(2))
+				require.Equal(t, append(built, "assistant: It is built.", "user: never mind, list files"), w.requested(1))
+			}
 			second.stop()
 		})
 	}

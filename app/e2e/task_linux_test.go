@@ -93,7 +93,7 @@ func TestCodingTask(t *testing.T) {
 			asked := o.Requests()
 			require.Contains(t, *messagesOf(asked[7])[1].Content, "<earlier_summary>\nThe program says hello now.\n")
 			require.Contains(t, *messagesOf(asked[7])[1].Content, "[Result of read]\n1\techo hello\n")
-			require.True(t, strings.HasPrefix(heads(messagesOf(asked[8]))[1], summaryHead+"Mended and check"), heads(messagesOf(asked[8])))
+			require.True(t, strings.HasPrefix(heads(shown(messagesOf(asked[8])))[1], summaryHead+"Mended and check"), heads(shown(messagesOf(asked[8]))))
 			require.Len(t, a.Requests(), 2)
 			require.Contains(t, string(a.Requests()[0].Body), "Summary of the conversation before this point:")
 			require.Contains(t, string(a.Requests()[1].Body), "echo hello")
