@@ -91,18 +91,20 @@ func TestK08KillWithAnOpenCall(t *testing.T) {
 			first.kill()
 			second := serve(t, store, env, flags...)
 			for _, each := range wires {
-				w := each.on(t, second, backends)
-				s := sessions[w.provider]
-				w.say(s, "never mind, list files")
-				told := story(t, w.finished(s, 2))
-				for _, line := range []string{"result 2: waited 0 ms", "result 1 interrupted: " + lost, "[1] end_turn: It is built.", "end_turn: a.txt"} {
-					require.Contains(t, told, line+"\n")
-				}
-				require.Equal(t, 2, strings.Count(told, "result "))
-				require.Len(t, w.backend.Requests(), 3, "the turn is resumed, its first answer not asked for again")
-				built := []string{"user: build it", `assistant: sleep{"ms":60000} sleep{"ms":0}`, "tool: " + lost, "tool: waited 0 ms"}
-				require.Equal(t, built, w.requested(2))
-				require.Equal(t, append(built, "assistant: It is built.", "user: never mind, list files"), w.requested(1))
+				t.Run(each.provider, func(t *testing.T) {
+					w := each.on(t, second, backends)
+					s := sessions[w.provider]
+					next := w.say(s, "never mind, list files").field(t, "seq")
+					told := story(t, w.finished(s, 2))
+					for _, line := range []string{"result 2: waited 0 ms", "result 1 interrupted: " + lost, "[1] end_turn: It is built.", "[" + next + "] end_turn: a.txt"} {
+						require.Contains(t, told, line+"\n")
+					}
+					require.Equal(t, 2, strings.Count(told, "result "))
+					require.Len(t, w.backend.Requests(), 3, "the turn is resumed, its first answer not asked for again")
+					built := []string{"user: build it", `assistant: sleep{"ms":60000} sleep{"ms":0}`, "tool: " + lost, "tool: waited 0 ms"}
+					require.Equal(t, built, w.requested(2))
+					require.Equal(t, append(built, "assistant: It is built.", "user: never mind, list files"), w.requested(1))
+				})
 			}
 			second.stop()
 		})
