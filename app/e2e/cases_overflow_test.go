@@ -1,8 +1,10 @@
 package e2e
 
 import (
+	"fmt"
 	"maps"
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -54,16 +56,24 @@ var limited = map[string]wiretest.Response{
 	responsesWire: responsestest.Error(429, responsestest.Fault("rate_limit_exceeded", "Request too large: too many tokens, the maximum context length")),
 }
 
-// K33, 2 and 3: each way in which backends say that a context is too long is answered by one compaction; a
-// rate limit by none.
+// inputCount matches how each wire counts the tokens of a request.
+const inputCount = `("(?:prompt_tokens|input_tokens|promptTokenCount)":)\d+`
+
+// K33, 2 and 3: each way in which backends say that a context is too long is answered by one compaction, and so is a count
+// beyond the window in a good answer; a rate limit by none.
 func TestK33RefusalsOfBackends(t *testing.T) {
 	t.Parallel()
+	var models []string
+	for _, w := range wires {
+		models = append(models, fmt.Sprintf(`{"id":%q,"contextWindow":6000}`, w.provider+"/"+w.model))
+	}
+	known := write(t, "models.json", `{"models":[`+strings.Join(models, ",")+`]}`)
 	onEachWire(t, newStore(t, "sqlite"), func(t *testing.T, w onWire) {
-		// third has a conversation of two turns, and gives the third input the answers.
-		third := func(name string, answers ...wiretest.Response) []event {
+		// third has a conversation of two turns, which count so many tokens, and gives the third input the answers.
+		third := func(name, tokens string, answers ...wiretest.Response) []event {
 			s := w.session(name)
 			for i, text := range []string{"one", "two"} {
-				w.push(w.ends(long(text)))
+				w.push(rewritten(w.ends(long(text)), inputCount, "${1}"+tokens))
 				w.say(s, text)
 				w.finished(s, i+1)
 			}
@@ -76,18 +86,23 @@ func TestK33RefusalsOfBackends(t *testing.T) {
 		}
 		page := wiretest.Error(http.StatusRequestEntityTooLarge, "<html>413 Request Entity Too Large</html>")
 		for name, refusal := range merged(oversized[w.provider], map[string]wiretest.Response{"page": page}) {
-			events := third(name, refusal, w.ends("S"), w.ends("A3"))
+			events := third(name, "10", refusal, w.ends("S"), w.ends("A3"))
 			texts, _ := summarised(t, events)
 			require.Equal(t, []string{"S"}, texts, name)
 			require.Equal(t, 3, count(events, "run.finished"), "%s: one attempt each", name)
 			require.Equal(t, []string{summaryHead + "S  three"}, heads(w.requested(1)), name)
 		}
-		events := third("rate limit", limited[w.provider], w.ends("A3"))
+		events := third("counted", "7000", w.ends("S"), w.ends("A3"))
 		texts, _ := summarised(t, events)
+		require.Equal(t, []string{"S"}, texts)
+		require.Equal(t, 3, count(events, "run.finished"))
+
+		events = third("rate limit", "10", limited[w.provider], w.ends("A3"))
+		texts, _ = summarised(t, events)
 		require.Empty(t, texts)
 		require.Equal(t, 4, count(events, "run.finished"), "a failed attempt")
 		w.sameRequests(2)
-	})
+	}, "--models", known)
 }
 
 func merged(a, b map[string]wiretest.Response) map[string]wiretest.Response {

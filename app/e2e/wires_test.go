@@ -29,7 +29,7 @@ type wire struct {
 	down            string                                     // the body of an error of the server
 	sign            func(thought string) string                // the signature of a thought, nil where none is sent back
 	nested          bool                                       // arguments are JSON in a text, which comes in pieces
-	lines           func(t *testing.T, body []byte) []string   // what a request shows, see shownBy
+	lines           func(t *testing.T, body []byte) []string   // what a request shows, one line per message
 }
 
 // The wires by the names of their providers.
