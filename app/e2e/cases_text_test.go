@@ -64,6 +64,7 @@ func TestK26AwkwardTexts(t *testing.T) {
 				events := w.rested(s)
 				require.Equal(t, http.StatusOK, w.call("POST", "/v1/sessions/"+s+"/input", body).status, "%s: equal on retry", name)
 				require.Len(t, events, 6, "%s\n%s", name, normal(events))
+				require.Equal(t, "done", last(events, "run.finished", t).Status, "%s\n%s", name, normal(events))
 				said := events[1].told(t)
 				require.Equal(t, "i"+text, events[0].told(t).Text, name)
 				require.Equal(t, []string{text, "x" + text}, []string{said.Content[0].Thinking, said.Content[1].Text}, name)
