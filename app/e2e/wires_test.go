@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -202,9 +203,13 @@ func (w wire) interleaved(stop string, a, b speech) wiretest.Response {
 	return wiretest.Bytes(append(events, w.end(w.reasons[stop], []speech{a, b})...)...)
 }
 
-// cutWithin is r in pieces whose borders are behind the first byte of each s.
+// cutWithin is r in pieces whose borders are behind the first byte of each s, far enough apart to be read one by one.
 func cutWithin(r wiretest.Response, s string) wiretest.Response {
-	return wiretest.Bytes(strings.SplitAfter(strings.ReplaceAll(r.Body(), s, s[:1]+"\xff"+s[1:]), "\xff")...).Replacing("\xff", "")
+	r = wiretest.Bytes(strings.SplitAfter(strings.ReplaceAll(r.Body(), s, s[:1]+"\xff"+s[1:]), "\xff")...).Replacing("\xff", "")
+	for i := range r.Steps[1:] {
+		r.Steps[1+i].Delay = 20 * time.Millisecond
+	}
+	return r
 }
 
 // rewritten is r with what matches a pattern written otherwise.
