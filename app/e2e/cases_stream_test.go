@@ -133,7 +133,7 @@ func TestK04Ends(t *testing.T) {
 		good.Steps = append(good.Steps, wiretest.Step{Until: read})
 		w.push(good)
 		s := w.session("E")
-		frames := w.stream(t.Context(), s, "after=0&partials=1")
+		frames := w.watch(s)
 		w.say(s, "what?")
 		require.Equal(t, "42.", nextPartial(t, frames).Delta.Text)
 		close(read)
@@ -153,7 +153,7 @@ func TestK09NothingEmptyIsSentAgain(t *testing.T) {
 		// 1 and 2: aborted while it thinks.
 		w.push(w.begun(thinks("Hm")).Ending(wiretest.Hang), w.ends("both"))
 		s := w.session("aborted")
-		frames := w.stream(t.Context(), s, "after=0&partials=1")
+		frames := w.watch(s)
 		w.say(s, "a")
 		nextPartial(t, frames)
 		require.Equal(t, http.StatusAccepted, w.call("POST", "/v1/sessions/"+s+"/cancel", `{}`).status)

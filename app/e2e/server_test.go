@@ -88,6 +88,7 @@ type process struct {
 	t    *testing.T
 	cmd  *exec.Cmd
 	url  string
+	own  string // url, or what leads past those that share it
 	logs logFile
 	done chan error
 
@@ -110,6 +111,7 @@ func serveOne(t *testing.T, store string, env []string, flags ...string) *proces
 	for time.Now().Before(deadline) {
 		if p.url == "" {
 			p.url = p.logs.find(`ready at (http://\S+)`)
+			p.own = p.url
 		}
 		if p.url != "" && p.status("/readyz") == http.StatusOK {
 			return p

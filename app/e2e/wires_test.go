@@ -141,6 +141,23 @@ func (w onWire) say(session, text string) answer {
 	return w.input(session, fmt.Sprintf(`{"text":%q,"requestId":%q}`, text, text))
 }
 
+// watch opens an event stream with pieces at each process: the one that has a run shows all of them, the others only
+// those that follow once it knows of a reader there.
+func (w onWire) watch(session string) <-chan sseEvent {
+	w.t.Helper()
+	all := make(chan sseEvent, 1000)
+	for _, p := range append(slices.Clone(w.peers), w.process) {
+		at := process{t: w.t, url: p.own}
+		frames := at.stream(w.t.Context(), session, "after=0&partials=1")
+		go func() {
+			for f := range frames {
+				all <- f
+			}
+		}()
+	}
+	return all
+}
+
 // push scripts answers.
 func (w onWire) push(answers ...wiretest.Response) { w.backend.Push(answers...) }
 
