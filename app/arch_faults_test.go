@@ -104,7 +104,7 @@ func TestImportRulesCanFail(t *testing.T) {
 
 // checkImports holds what is said about each import of a list, of production code and of tests, "" for nothing.
 func checkImports(t *testing.T, pkg, list, production, test string) {
-	for _, imp := range strings.Fields(list) {
+	for imp := range strings.FieldsSeq(list) {
 		if ours, ok := strings.CutPrefix(imp, "./"); ok {
 			imp = project + ours
 		}

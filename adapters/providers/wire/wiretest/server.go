@@ -97,7 +97,9 @@ func Start(t testing.TB, wire Wire) *Server {
 func (s *Server) Origin() string { return s.http.URL }
 
 // ServeHTTP answers as the server does, for an address that speaks more wires than one.
-func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.http.Config.Handler.ServeHTTP(w, r) }
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.http.Config.Handler.ServeHTTP(w, r)
+}
 
 // URL returns the base URL of the wire.
 func (s *Server) URL() string { return s.http.URL + s.wire.Base }
