@@ -93,5 +93,5 @@ func TestRefusedSideBySide(t *testing.T) {
 	warm := 0.5
 	refusal := anthropictest.Error(400, anthropictest.Fault("invalid_request_error", "`temperature` is deprecated for this model."))
 	s, p := start(t)
-	wiretest.TestRefusedSideBySide(t, s, p, ports.Options{Temperature: &warm}, refusal, hello)
+	wiretest.TestRefusedSideBySide(t, s, p, func(r *ports.ModelRequest) { r.Options.Temperature = &warm }, refusal, hello)
 }

@@ -12,15 +12,15 @@ import (
 var wrongHistory = regexp.MustCompile(`thought[_ ]signature`)
 
 // learn reads the body of the refusal of r, the request for req, and reports whether the next request will be shaped
-// otherwise.
+// otherwise. What another request learned meanwhile counts.
 func (p *Provider) learn(req ports.ModelRequest, r *request, body []byte) bool {
 	text := strings.ToLower(string(body))
 	switch signatures := wrongHistory.MatchString(text); {
-	case signatures && strings.Contains(text, "missing") && !p.maker(req.Model, thoughts{}).strict:
+	case signatures && strings.Contains(text, "missing") && !r.strict:
 		p.strict.Store(req.Model, true)
 		return true
 	case !signatures && strings.Contains(text, "thinking") && r.thinks():
-		p.thinking.Store(thinkingKey{req.Model, req.Options.Thinking}, p.refusedThinking(req)+1)
+		p.thinking.Store(thinkingKey{req.Model, req.Options.Thinking}, max(r.refused+1, p.refusedThinking(req)))
 		return true
 	}
 	return false

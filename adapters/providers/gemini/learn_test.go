@@ -73,6 +73,21 @@ func TestMissingSignature(t *testing.T) {
 	require.Contains(t, got[5], geminitest.NoSignature, "the retry mends what the attempt failed for")
 }
 
+// TestRefusedSideBySide: a request that was under way when another one taught what the model refuses learns the same, and no
+// more.
+func TestRefusedSideBySide(t *testing.T) {
+	s := geminitest.Start(t)
+	p := newProvider(t, gemini.Config{BaseURL: s.URL(), Model: "gemini-3-test"})
+	thinking := refusal("Thinking level MEDIUM is not supported for this model.")
+	wiretest.TestRefusedSideBySide(t, s, p, func(r *ports.ModelRequest) { r.Options.Thinking = "medium" }, thinking, hello)
+	for _, body := range bodies(s)[2:] {
+		require.Contains(t, body, `"thinkingConfig":{"includeThoughts":true}`, "the level alone was refused")
+	}
+	s = geminitest.Start(t)
+	p = newProvider(t, gemini.Config{BaseURL: s.URL(), Model: "house-model"})
+	wiretest.TestRefusedSideBySide(t, s, p, called("openai", "gpt", ""), refusal("Function call is missing a thought_signature."), hello)
+}
+
 // TestRefusedSignature: a signature that the backend no longer takes costs a try, not the session.
 func TestRefusedSignature(t *testing.T) {
 	s := geminitest.StartLenient(t)

@@ -14,6 +14,10 @@ type request struct {
 	Contents          []turn            `json:"contents"`
 	Tools             []toolList        `json:"tools,omitempty"`
 	GenerationConfig  *generationConfig `json:"generationConfig,omitzero"`
+
+	// What was known of the model's refusals when the request was made.
+	strict  bool // maker.strict
+	refused int  // how much of the wish for thinking
 }
 
 type generationConfig struct {
@@ -39,11 +43,13 @@ func (p *Provider) build(req ports.ModelRequest, history thoughts) (*request, er
 	if err := wire.CheckToolCount(len(req.Tools), maxTools); err != nil {
 		return nil, err
 	}
-	thinking, err := p.think(req)
+	refused := p.refusedThinking(req)
+	thinking, err := think(req, refused)
 	if err != nil {
 		return nil, err
 	}
-	r := &request{Contents: messages(req.Messages, p.maker(req.Model, history)), Tools: tools(req.Tools)}
+	to := p.maker(req.Model, history)
+	r := &request{Contents: messages(req.Messages, to), Tools: tools(req.Tools), strict: to.strict, refused: refused}
 	if s := wire.Clean(req.System); strings.TrimSpace(s) != "" {
 		r.SystemInstruction = &turn{Parts: []requestPart{textPart(s)}}
 	}

@@ -226,7 +226,7 @@ func TestThinkingOption(t *testing.T) {
 		{"gemini-2.0-flash", "high", 0, ""},
 		{"gemma-3-27b-it", "high", 0, ""},
 	} {
-		got, err := provider(t).think(ports.ModelRequest{Model: c.model, Options: ports.Options{Thinking: c.level, MaxTokens: c.maxTokens}})
+		got, err := think(ports.ModelRequest{Model: c.model, Options: ports.Options{Thinking: c.level, MaxTokens: c.maxTokens}}, 0)
 		require.NoError(t, err)
 		if c.want == "" {
 			require.Nil(t, got, "%+v", c)

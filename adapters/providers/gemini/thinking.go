@@ -34,8 +34,9 @@ const (
 // thinkingKey is a wish for thinking, of which the backend may refuse first the level, then all.
 type thinkingKey struct{ model, level string }
 
-// think returns what to say about thinking at the level that req asks for, nil for nothing: the backend's default.
-func (p *Provider) think(req ports.ModelRequest) (*thinkingConfig, error) {
+// think returns what to say about thinking at the level that req asks for, of which the backend refused so much already, nil
+// for nothing: the backend's default.
+func think(req ports.ModelRequest, refused int) (*thinkingConfig, error) {
 	name := strings.ToLower(req.Options.Thinking)
 	if name == "" {
 		return nil, nil
@@ -46,7 +47,7 @@ func (p *Provider) think(req ports.ModelRequest) (*thinkingConfig, error) {
 	}
 	thoughts, pro := l.budget > 0, strings.Contains(req.Model, "-pro")
 	g := versionOf(req.Model)
-	switch refused := p.refusedThinking(req); {
+	switch {
 	case g < thinksByBudget || refused > 1 || refused > 0 && !thoughts:
 		return nil, nil
 	case refused > 0:

@@ -237,5 +237,5 @@ func TestSilence(t *testing.T) {
 func TestRefusedSideBySide(t *testing.T) {
 	refusal := openaitest.Error(400, openaitest.Fault("Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead.", "unsupported_parameter"))
 	s, p := start(t)
-	wiretest.TestRefusedSideBySide(t, s, p, ports.Options{MaxTokens: 7}, refusal, hello)
+	wiretest.TestRefusedSideBySide(t, s, p, func(r *ports.ModelRequest) { r.Options.MaxTokens = 7 }, refusal, hello)
 }

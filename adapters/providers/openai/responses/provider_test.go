@@ -234,5 +234,5 @@ func TestRefusedSideBySide(t *testing.T) {
 	warm := 0.5
 	refusal := responsestest.Error(400, responsestest.Fault("unsupported_parameter", "Unsupported parameter: 'temperature' is not supported with this model."))
 	s, p := start(t)
-	wiretest.TestRefusedSideBySide(t, s, p, ports.Options{Temperature: &warm}, refusal, hello)
+	wiretest.TestRefusedSideBySide(t, s, p, func(r *ports.ModelRequest) { r.Options.Temperature = &warm }, refusal, hello)
 }

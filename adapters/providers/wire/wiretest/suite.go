@@ -145,9 +145,10 @@ func TestCancelledAtTheEnd(t *testing.T, p ports.Provider) {
 }
 
 // TestRefusedSideBySide holds that a request which was under way when another one taught what the model refuses learns the
-// same: both are refused once, the first one last, and answered then. s has no answer scripted yet.
-func TestRefusedSideBySide(t *testing.T, s *Server, p ports.Provider, options ports.Options, refusal, answer Response) {
-	req := ports.ModelRequest{Messages: []domain.Message{User(Text("hi"))}, Options: options}
+// same: both are refused once, the first one last, and answered then. s has no answer scripted yet; change makes the request.
+func TestRefusedSideBySide(t *testing.T, s *Server, p ports.Provider, change func(*ports.ModelRequest), refusal, answer Response) {
+	req := ports.ModelRequest{Messages: []domain.Message{User(Text("hi"))}}
+	change(&req)
 	taught, both := make(chan struct{}), make(chan struct{})
 	late := refusal
 	late.Steps = append([]Step{{Until: taught}}, refusal.Steps...)
