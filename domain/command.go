@@ -97,7 +97,7 @@ type (
 		RequestID string
 		Payload   Payload
 		NewRun    string
-		Refusal   error // what is wrong with what Payload selects; a retry of an accepted input is not refused
+		Refusal   error // what else is wrong with Payload; a retry of an accepted input is not refused
 	}
 
 	// AppendExternal commits an external.event of the external gateway, which is not built yet: nobody issues it.

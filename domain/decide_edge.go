@@ -26,6 +26,9 @@ func (c CreateSession) decide(v View) (Effects, error) {
 
 func (c SubmitInput) decide(v View) (Effects, error) {
 	key, in, err := c.check()
+	if err == nil && v.Event == nil { // what was accepted once is not looked at again
+		err = checkSent(in.Content)
+	}
 	switch {
 	case err != nil:
 		return Effects{}, err
@@ -67,7 +70,7 @@ func (c SubmitInput) check() (key string, in Input, err error) {
 	if in.Requested != "" {
 		return "", in, ErrInvalidPayload.At("requestedDelivery").With("is written by the server alone")
 	}
-	return key, in, checkSent(in.Content)
+	return key, in, nil
 }
 
 // replayed is the answer to the retry of an input. Its run is the one stored with the event, nil when that is not in v.

@@ -360,6 +360,18 @@ func TestPatchSession(t *testing.T) {
 	}
 }
 
+// A retry of what an earlier version accepted finds it.
+func TestSentContentIsNotCheckedAgain(t *testing.T) {
+	row := domain.Session{State: domain.SessionOpen, StateOwner: domain.Native}
+	p := domaintest.Payload(`{"requestId":"r","content":[{"type":"chart"}]}`)
+	cmd := domain.SubmitInput{RequestID: "r", Payload: p, NewRun: "n"}
+	fx, err := domain.Decide(domain.View{Session: &row, Event: &domain.Event{Kind: domain.UserMessage, Key: "requestId:r", Payload: p}}, cmd)
+	require.NoError(t, err)
+	require.False(t, fx.Outcome.Created)
+	_, err = domain.Decide(domain.View{Session: &row}, cmd)
+	require.ErrorIs(t, err, domain.ErrInvalidPayload)
+}
+
 func TestSentContent(t *testing.T) {
 	long := strings.Repeat("é", 100)
 	for content, field := range map[string]string{

@@ -297,6 +297,18 @@ func TestSentContent(t *testing.T) {
 	}
 }
 
+// What an earlier version accepted is answered to its retry, though it would be refused now.
+func TestRetryOfWhatIsNoLongerAccepted(t *testing.T) {
+	r := newRig(t)
+	s1 := r.create("s1")
+	ref := domain.SessionRef{Tenant: "ours", Session: "s1"}
+	stored := domain.StoredPayload(`{"text":" ","requestId":"r"}`)
+	_, err := r.store.Do(t.Context(), ref, domain.SubmitInput{At: time.Now(), RequestID: "r", Payload: stored, NewRun: "run"})
+	require.NoError(t, err)
+	require.Equal(t, http.StatusOK, r.post(s1+"/input", `{"text":" ","requestId":"r"}`).status)
+	require.Equal(t, "invalid_payload", r.post(s1+"/input", `{"text":" ","requestId":"q"}`).code())
+}
+
 func TestTooManyInputs(t *testing.T) {
 	r := newRig(t)
 	s1 := r.create("s1")

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strconv"
@@ -66,7 +67,7 @@ func (s *Service) submit(ctx context.Context, ref domain.SessionRef, input domai
 	if err := s.checkInput(b, input); err != nil {
 		return domain.Outcome{}, err
 	}
-	refused, err := refusal(s.checkSelection(ctx, ref, b))
+	refused, err := refusal(cmp.Or(checkSaid(b, input), s.checkSelection(ctx, ref, b)))
 	if err != nil {
 		return domain.Outcome{}, err
 	}
@@ -80,25 +81,29 @@ func (s *Service) submit(ctx context.Context, ref domain.SessionRef, input domai
 	return out, err
 }
 
-// checkInput holds what the edge asks of an input beyond the shape that a ledger may hold: that it says something.
+// checkInput holds what the edge asks of an input beyond the shape that domain checks.
 func (s *Service) checkInput(b body, input domain.Payload) error {
 	if n := len(input.String()); n > s.maxPayload {
 		return domain.ErrPayloadTooLarge.With(strconv.Itoa(n) + " bytes, at most " + strconv.Itoa(s.maxPayload) + " are accepted")
 	}
+	if len(b["content"]) == 0 && len(b["text"]) == 0 {
+		return domain.ErrInvalidPayload.At("text").With("text or content is required")
+	}
+	return nil
+}
+
+// checkSaid refuses an input that says nothing. Ledgers of earlier versions hold such ones.
+func checkSaid(b body, input domain.Payload) error {
 	in, err := domain.ParseInput(input)
 	switch {
-	case err != nil:
+	case err != nil || !in.Blank():
 		return err
-	case !in.Blank():
-		return nil
 	case len(in.Content) > 0:
 		return domain.ErrInvalidPayload.At("content").With("is empty: no block says anything")
 	case len(b["content"]) > 0:
 		return domain.ErrInvalidPayload.At("content").With("is empty")
-	case len(b["text"]) > 0:
-		return domain.ErrInvalidPayload.At("text").With("is empty")
 	}
-	return domain.ErrInvalidPayload.At("text").With("text or content is required")
+	return domain.ErrInvalidPayload.At("text").With("is empty")
 }
 
 // requestID returns the member requestId, "" when it is absent or null, or ErrInvalidKey.
