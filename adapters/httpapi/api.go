@@ -61,7 +61,7 @@ type Config struct {
 	Draining       <-chan struct{} // closed when the process begins to drain; nil: never
 
 	BodyTimeout  time.Duration // for a whole request body; 30 s
-	WriteTimeout time.Duration // for a whole answer that is no stream; 1 min
+	WriteTimeout time.Duration // for a whole answer that is no stream, on connections of Patient without progress; 1 min
 }
 
 // api holds what the handlers share.

@@ -28,7 +28,7 @@ const looks = 5
 // buffer holds, which is megabytes, and TCP_USER_TIMEOUT ends connections whose window stays smaller than the segment
 // that is next, though their client reads all the time.
 //
-// Where the system does not tell what was acknowledged, as Linux does, what it takes over counts instead.
+// Linux tells what was acknowledged. Elsewhere what the system takes over counts instead.
 func Patient(l net.Listener) net.Listener { return patientListener{l} }
 
 type patientListener struct{ net.Listener }

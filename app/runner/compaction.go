@@ -131,8 +131,8 @@ const (
 	imageRefused    = "image_refused"
 )
 
-// relieve takes from the context what a backend refused: what makes it too large, or images. over is false when the request can be made
-// again, with the same inputs; v is how the attempt ends otherwise.
+// relieve takes from the context what a backend refused: what makes it too large, or images. over is false when the
+// request can be made again, with the same inputs; v is how the attempt ends otherwise.
 func (a *attempt) relieve(req request, fault error, v verdict) (_ verdict, over bool, err error) {
 	var steps []func(request) (bool, error)
 	code := contextOverflow
@@ -149,11 +149,11 @@ func (a *attempt) relieve(req request, fault error, v verdict) (_ verdict, over 
 		return v, true, nil
 	}
 	for _, step := range steps {
-		smaller, err := step(req)
+		left, err := step(req)
 		if err != nil {
 			return verdict{}, true, err
 		}
-		if smaller {
+		if left {
 			a.again = &req.presented
 			return verdict{}, false, nil
 		}
@@ -163,8 +163,8 @@ func (a *attempt) relieve(req request, fault error, v verdict) (_ verdict, over 
 	return v, true, nil
 }
 
-// refusal returns Overflow or TooLarge when fault refuses the size of a request, BadImage when an image, else "". An invalid request that by our
-// own estimate exceeds the window is one that is too long, however the backend words it.
+// refusal returns Overflow or TooLarge when fault refuses the size of a request, BadImage when an image, else "". An
+// invalid request that by our own estimate exceeds the window is one that is too long, however the backend words it.
 func (a *attempt) refusal(req request, fault error) ports.FaultClass {
 	pe, ok := errors.AsType[*ports.ProviderError](fault)
 	switch {

@@ -54,11 +54,5 @@ var rules = wiretest.Wire{
 	},
 }
 
-// Bytes returns an answer that writes each piece as it is.
-func Bytes(pieces ...string) Response { return wiretest.Bytes(pieces...) }
-
-// Whole returns an answer that is no stream: a JSON body.
-func Whole(body string) Response { return wiretest.Whole(body) }
-
 // Error returns an answer with an error status and a JSON body.
 func Error(status int, body string) Response { return wiretest.Error(status, body) }
