@@ -48,6 +48,9 @@ const damaged = "(an image whose data is damaged)"
 // image is not decoded: the cost is that of reading its bytes once.
 func (l Images) Show(b domain.Block) (image domain.Block, instead string) {
 	b.MimeType = strings.ToLower(b.MimeType)
+	if b.MimeType == "image/jpg" { // is no type, and common
+		b.MimeType = "image/jpeg"
+	}
 	if !slices.Contains(l.Types, b.MimeType) {
 		return b, unshowable(b.MimeType)
 	}

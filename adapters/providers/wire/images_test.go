@@ -44,6 +44,7 @@ func TestShownImages(t *testing.T) {
 	}{
 		"as it says":           {"image/png", wiretest.PNG, wire.WebImages, "image/png", ""},
 		"in capitals":          {"IMAGE/PNG", wiretest.PNG, wire.WebImages, "image/png", ""},
+		"by its usual misname": {"image/jpg", wiretest.PNG, wire.WebImages, "image/png", ""},
 		"of another type":      {"image/jpeg", wiretest.PNG, wire.WebImages, "image/png", ""},
 		"of a refused type":    {"image/jpeg", wiretest.PNG, []string{"image/jpeg"}, "", "(an image of the type image/png, which cannot be shown)"},
 		"of an unknown type":   {"image/bmp", wiretest.PNG, wire.WebImages, "", "(an image of the type image/bmp, which cannot be shown)"},
