@@ -129,6 +129,8 @@ func (s Server) checkPeer() error {
 	}
 	u, err := url.Parse(s.URL)
 	switch {
+	case strings.Contains(s.URL, "${"): // it would be sent as it is written
+		return errors.New("url: ${…} belongs into headers")
 	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
 		return errors.New("url: want http://… or https://…")
 	case u.User != nil:

@@ -77,6 +77,8 @@ func TestDeclarationsThatCannotWork(t *testing.T) {
 		"a: {url: 'http://h', env: {A: b}}":               "belong to a command",
 		"a: {url: 'ftp://h'}":                             "http://",
 		"a: {url: 'http://u:p@h'}":                        "credentials",
+		"a: {url: 'http://h/${TOKEN}'}":                   "url: ${…} belongs into headers",
+		"a: {url: 'http://h/?key=${secret:key}'}":         "url: ${…} belongs into headers",
 		"a: {url: 'http://h', headers: {A: '${NOPE}'}}":   "NOPE is not set",
 		"a: {url: 'http://h', headers: {A: '${CRLF}'}}":   "no header",
 		"a: {command: x, env: {A: '${NOPE}'}}":            "NOPE is not set",
