@@ -56,8 +56,11 @@ func (p position) encode() string {
 func decodePosition(cursor, list string) (position, error) {
 	var p position
 	b, err := base64.RawURLEncoding.Strict().DecodeString(cursor)
-	if err != nil || json.Unmarshal(b, &p) != nil || p.List != list || p.encode() != cursor {
+	if err != nil || json.Unmarshal(b, &p) != nil || p.encode() != cursor {
 		return position{}, domain.ErrInvalidCursor.At("cursor")
+	}
+	if p.List != list {
+		return position{}, domain.ErrInvalidCursor.With("the cursor is of another list, or of its other order").At("cursor")
 	}
 	if list != messagesList && list != newestList && domain.CheckID(p.ID) != nil {
 		return position{}, domain.ErrInvalidCursor.At("cursor")

@@ -5,8 +5,21 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/keel-agent/keel/domain"
 )
+
+func TestCursorOfTheOtherOrder(t *testing.T) {
+	newest := position{List: newestList, Head: 3, Next: 2}.encode()
+	_, err := decodePosition(newest, newestList)
+	require.NoError(t, err)
+	_, err = decodePosition(newest, messagesList)
+	require.ErrorIs(t, err, domain.ErrInvalidCursor)
+	require.ErrorContains(t, err, "other order", "order was left out beside a cursor of order=desc")
+	_, err = decodePosition("zzz", newestList)
+	require.ErrorContains(t, err, "malformed")
+}
 
 // FuzzCursor: whatever a client sends is either a cursor that this code made, or refused.
 func FuzzCursor(f *testing.F) {
