@@ -103,12 +103,14 @@ type Catalogue struct {
 	standards map[string]string    // provider → id of the entry of its default
 	named     map[[2]string]string // provider and name → id of the entry
 	closed    map[string]bool      // providers whose entries are all that there is
+	away      []string             // providers whose list could not be had
 }
 
 // NewCatalogue returns the catalogue of what providers list, the default provider first. An entry that a provider lists
-// first is its default.
-func NewCatalogue(providers []string, listed []Model) *Catalogue {
-	c := &Catalogue{providers: providers, models: map[string]Model{}, standards: map[string]string{}}
+// first is its default. Of the providers that are away the list could not be had just now: whatever entries say of them,
+// they may have more.
+func NewCatalogue(providers []string, listed []Model, away ...string) *Catalogue {
+	c := &Catalogue{providers: providers, models: map[string]Model{}, standards: map[string]string{}, away: away}
 	for _, m := range listed {
 		m.ID, m.Source = m.Provider+"/"+m.Name, SourceProvider
 		c.models[m.ID] = m
@@ -121,7 +123,7 @@ func NewCatalogue(providers []string, listed []Model) *Catalogue {
 
 // With returns the catalogue with d laid over it.
 func (c *Catalogue) With(d ModelDocument, source ModelSource) *Catalogue {
-	next := &Catalogue{Defaults: c.Defaults, providers: c.providers, models: maps.Clone(c.models), standards: c.standards}
+	next := &Catalogue{Defaults: c.Defaults, providers: c.providers, models: maps.Clone(c.models), standards: c.standards, away: c.away}
 	for _, e := range d.entries {
 		m, ok := c.models[e.id]
 		if !ok {
@@ -171,6 +173,9 @@ func (c *Catalogue) indexed() *Catalogue {
 		if m.Listed || m.Source != SourceProvider && !m.Disabled {
 			c.closed[m.Provider] = true
 		}
+	}
+	for _, provider := range c.away {
+		delete(c.closed, provider)
 	}
 	return c
 }

@@ -10,11 +10,9 @@ import (
 
 // doubt warns once of what the operator has chosen and the providers, now that they list what they have, do not list. They
 // may have it nevertheless, so nothing is refused.
-func (c *Catalogues) doubt(listed map[string][]domain.Model) {
-	var all, known []domain.Model
-	for _, name := range c.names {
-		all = append(all, listed[name]...)
-	}
+func (c *Catalogues) doubt(listed map[string]list) {
+	var known []domain.Model
+	all, _ := merged(c.names, listed)
 	for _, m := range all {
 		if m.Listed {
 			known = append(known, m)

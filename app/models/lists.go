@@ -2,6 +2,7 @@ package models
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"sync"
 	"time"
@@ -20,15 +21,32 @@ const (
 	endTimeout  = time.Second      // of questions that do not end when they are told to
 )
 
+// list is what a provider says that it has.
+type list struct {
+	models []domain.Model
+	away   bool // it could never be had, for a reason that may pass
+}
+
+// merged returns the models that the lists hold of the named providers, and whose list is away.
+func merged(names []string, listed map[string]list) (all []domain.Model, away []string) {
+	for _, name := range names {
+		all = append(all, listed[name].models...)
+		if listed[name].away {
+			away = append(away, name)
+		}
+	}
+	return all, away
+}
+
 // lists is what the providers say that they have. What one said last holds while it does not answer.
 type lists struct {
 	providers []ports.Provider
 	log       *zap.Logger
-	changed   func(known map[string][]domain.Model) // by provider
+	changed   func(known map[string]list) // by provider
 
 	asking chan struct{} // holds a token while nobody asks; it guards the next four
 	asked  time.Time
-	known  map[string][]domain.Model
+	known  map[string]list // nothing of a provider that tells nobody what it has
 	silent map[string]bool
 	long   map[string]bool // the provider lists more than ports.MaxModels
 
@@ -36,9 +54,9 @@ type lists struct {
 	listed sync.Once     // closes first
 }
 
-func (l *lists) init(providers []ports.Provider, log *zap.Logger, changed func(map[string][]domain.Model)) {
+func (l *lists) init(providers []ports.Provider, log *zap.Logger, changed func(map[string]list)) {
 	l.providers, l.log, l.changed = providers, log, changed
-	l.known, l.silent, l.long = map[string][]domain.Model{}, map[string]bool{}, map[string]bool{}
+	l.known, l.silent, l.long = map[string]list{}, map[string]bool{}, map[string]bool{}
 	l.first, l.asking = make(chan struct{}), make(chan struct{}, 1)
 	l.asking <- struct{}{}
 }
@@ -119,11 +137,17 @@ func (l *lists) answered(name string, listed []ports.Model) {
 	if long && !l.long[name] {
 		l.log.Warn("the provider lists more models than are kept: the rest is left out", zap.String("provider", name), zap.Int("kept", len(all)))
 	}
-	l.known[name], l.silent[name], l.long[name] = all, false, long
+	l.known[name], l.silent[name], l.long[name] = list{models: all}, false, long
 }
 
-// missed says once that a provider does not tell what it has.
+// missed notes that a provider does not tell what it has, and says so once.
 func (l *lists) missed(ctx context.Context, name string, fault error) {
+	if before, ok := l.known[name]; !ok || before.away {
+		l.known[name] = list{away: true}
+		if pe, ok := errors.AsType[*ports.ProviderError](fault); ok && pe.Class != ports.Retryable {
+			delete(l.known, name)
+		}
+	}
 	if ctx.Err() == nil && !l.silent[name] {
 		l.silent[name] = true
 		l.log.Warn("the provider does not list its models", zap.String("provider", name), zap.Error(fault))

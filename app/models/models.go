@@ -47,8 +47,8 @@ type Catalogues struct {
 	end     context.CancelFunc
 	asking  sync.WaitGroup
 	mu      sync.Mutex
-	listed  map[string][]domain.Model // by provider
-	base    *domain.Catalogue         // of listed, without any tenant's document
+	listed  map[string]list   // by provider
+	base    *domain.Catalogue // of listed, without any tenant's document
 	tenants map[string]*tenant
 	owns    map[string]*own // by tenant
 }
@@ -71,7 +71,7 @@ func New(cfg Config) *Catalogues {
 	for _, p := range cfg.Providers {
 		c.names = append(c.names, p.Name())
 	}
-	c.lists.init(cfg.Providers, cfg.Log, func(listed map[string][]domain.Model) {
+	c.lists.init(cfg.Providers, cfg.Log, func(listed map[string]list) {
 		c.rebase(listed)
 		c.doubt(listed)
 	})
@@ -80,7 +80,7 @@ func New(cfg Config) *Catalogues {
 }
 
 // rebase takes over what the providers list.
-func (c *Catalogues) rebase(listed map[string][]domain.Model) {
+func (c *Catalogues) rebase(listed map[string]list) {
 	base := c.over(listed)
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -88,12 +88,9 @@ func (c *Catalogues) rebase(listed map[string][]domain.Model) {
 }
 
 // over returns the catalogue of what providers list with the deployment's file.
-func (c *Catalogues) over(listed map[string][]domain.Model) *domain.Catalogue {
-	var all []domain.Model
-	for _, name := range c.names {
-		all = append(all, listed[name]...)
-	}
-	return domain.NewCatalogue(c.names, all).With(c.cfg.File, domain.SourceFile)
+func (c *Catalogues) over(listed map[string]list) *domain.Catalogue {
+	all, away := merged(c.names, listed)
+	return domain.NewCatalogue(c.names, all, away...).With(c.cfg.File, domain.SourceFile)
 }
 
 // Start begins to ask the providers for their lists, now and then, until Close.

@@ -216,13 +216,24 @@ func TestUnknownModelsAreAskedFor(t *testing.T) {
 	})
 }
 
-// A provider that never told what it has may be asked for anything.
+// A provider that never told what it has may be asked for anything, also when entries would make it whole: a restart while its
+// list cannot be had refuses no model of a session. Once the list is there, it holds whatever happens.
 func TestSilentProvidersRefuseNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := newHouse("a")
-		a.list.Store(nil)
+		a := newHouse("a", "one")
+		list := a.list.Swap(nil)
 		c := started(t, models.Config{Settings: memory.New(memory.Config{}).Settings(), Providers: []ports.Provider{a}})
 		require.Equal(t, "a:any", resolved(t, c, "t", "any"))
+		put(t, c, "t", `{"models":[{"id":"cheap","provider":"a","model":"x"}]}`)
+		require.Equal(t, "a:any", resolved(t, c, "t", "any"))
+		require.Equal(t, "a:x", resolved(t, c, "t", "cheap"))
+		a.list.Store(list)
+		time.Sleep(time.Minute)
+		for range 2 {
+			require.Equal(t, `there is no model "any"; did you mean one?`, refused(t, c, "t", "any"))
+			a.list.Store(nil)
+			time.Sleep(time.Hour)
+		}
 	})
 }
 

@@ -29,15 +29,16 @@ const maxOwns = 1024
 type own struct {
 	lists
 
-	marks map[string]mark // of the credentials, which are not kept, by provider
+	marks  map[string]mark // of the credentials, which are not kept, by provider
+	broken map[string]list // of those that cannot be opened: nothing can be had for them
 
 	alive context.Context // until they are forgotten
 	end   context.CancelFunc
 
 	// Guarded by Catalogues.mu.
-	due   time.Time                 // to be asked again
-	known map[string][]domain.Model // by provider
-	news  int                       // how often known came anew
+	due    time.Time       // to be asked again
+	listed map[string]list // by provider
+	news   int             // how often listed came anew
 
 	making sync.Mutex // guards the next two, and is taken before Catalogues.mu
 	base   *domain.Catalogue
@@ -133,18 +134,23 @@ func (c *Catalogues) forget(tenant string) {
 }
 
 func (c *Catalogues) newOwn(tenant string, keys credentials) *own {
-	o := &own{marks: keys.marks()}
+	o := &own{marks: keys.marks(), broken: map[string]list{}}
 	o.alive, o.end = context.WithCancel(c.alive)
 	var theirs []ports.Provider
 	for _, p := range c.cfg.Providers {
-		if keys[p.Name()].Reveal() != "" {
+		switch key, ok := keys[p.Name()]; {
+		case ok && key.Reveal() == "":
+			o.broken[p.Name()] = list{away: true}
+		case ok:
 			theirs = append(theirs, p)
 		}
 	}
-	o.init(theirs, c.cfg.Log.With(zap.String("tenant", tenant)), func(known map[string][]domain.Model) {
+	o.listed = o.broken
+	o.init(theirs, c.cfg.Log.With(zap.String("tenant", tenant)), func(known map[string]list) {
+		maps.Copy(known, o.broken)
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		o.known = known
+		o.listed = known
 		o.news++
 	})
 	return o
@@ -190,8 +196,8 @@ func (c *Catalogues) unlisted(tenant string) []string {
 		return nil
 	}
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(o.marks)), func(name string) bool {
-		_, listed := o.known[name]
-		return listed
+		known, ok := o.listed[name]
+		return ok && !known.away
 	})
 }
 
@@ -214,13 +220,13 @@ func (c *Catalogues) baseOf(tenant string) *domain.Catalogue {
 }
 
 // originOf returns what o's catalogue has to be made of by now, and the lists of that by provider.
-func (c *Catalogues) originOf(o *own) (origin, map[string][]domain.Model) {
+func (c *Catalogues) originOf(o *own) (origin, map[string]list) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	listed := map[string][]domain.Model{}
+	listed := map[string]list{}
 	maps.Copy(listed, c.listed)
 	for name := range o.marks {
-		listed[name] = o.known[name]
+		listed[name] = o.listed[name]
 	}
 	return origin{c.base, o.news}, listed
 }
