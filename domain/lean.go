@@ -38,6 +38,31 @@ func (t *Transcript) LeaveOutRefusedImages(p Presented) bool {
 	return gone
 }
 
+// ShowTo says which model requests are made of from now on. Images that another one refused are shown again: this one may
+// take them.
+func (t *Transcript) ShowTo(model string) {
+	if model == t.audience {
+		return
+	}
+	t.audience = model
+	again := false
+	for i := range t.waiting {
+		if w := &t.waiting[i]; w.noImages == refusedImage {
+			w.noImages, again = "", true
+		}
+	}
+	for i := range t.entries {
+		if e := &t.entries[i]; e.noImages == refusedImage {
+			t.tokens -= e.tokens()
+			e.noImages, again = "", true
+			t.tokens += e.tokens()
+		}
+	}
+	if again {
+		t.base, t.settled = modelContext{}, 0
+	}
+}
+
 func (t *Transcript) refuseWaiting(p Presented) (gone bool) {
 	for _, e := range t.presented(p.Seqs) {
 		if e.imageBytes() > 0 {

@@ -91,6 +91,25 @@ func TestLeaveOutRefusedImages(t *testing.T) {
 	require.False(t, only.LeaveOutRefusedImages(domain.Presented{}))
 }
 
+// What one model's backend refused another one may take. What left for its size stays away.
+func TestShowTo(t *testing.T) {
+	tr := images(t)
+	tr.ShowTo("blind")
+	require.True(t, tr.LeaveOutImages())
+	left := shownOf(tr)
+	before := tr.Tokens(tr.Present(tr.Head(), nil))
+	for range 2 {
+		require.True(t, tr.LeaveOutRefusedImages(tr.Present(tr.Head(), nil)))
+	}
+	tr.ShowTo("blind")
+	require.Equal(t, "- - - - - - -", shownOf(tr))
+	tr.ShowTo("sees")
+	require.Equal(t, left, shownOf(tr))
+	require.Contains(t, left, "-")
+	require.Equal(t, before, tr.Tokens(tr.Present(tr.Head(), nil)))
+	require.Equal(t, images(t).Entries(), tr.Entries())
+}
+
 // Long outputs are shown by their beginning, cut between characters; the results that await the model stay whole.
 func TestLeaveOutOutputs(t *testing.T) {
 	tr := images(t)

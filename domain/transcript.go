@@ -20,6 +20,8 @@ type Transcript struct {
 	calls   map[string]callPlace // open calls
 	held    int                  // events in entries
 
+	audience string // the model that requests are made of (ShowTo)
+
 	tokens   int // estimated, of entries
 	measured Measure
 

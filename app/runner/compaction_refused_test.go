@@ -231,3 +231,21 @@ func TestRefusedImages(t *testing.T) {
 		p.drain(time.Second)
 	})
 }
+
+// An image that one model refused is shown to another one that the conversation goes on with: it may take it.
+func TestImagesRefusedByAnotherModel(t *testing.T) {
+	image := `"content":[{"type":"image","mimeType":"image/png","data":"AAAA"}]`
+	compacting(t, 0, 0.8, 0, func(w *world, p *node) {
+		w.script(fault(ports.BadImage, 0), text("blind"), text("still blind"), text("I see"), text("and still"))
+		for i, model := range []string{"blind", "blind", "sees", "sees"} {
+			more := []string{`"selection":{"model":"` + model + `"}`}
+			if i == 0 {
+				more = append(more, image)
+			}
+			w.say(fmt.Sprint("turn ", i), more...)
+			w.settled()
+		}
+		require.Equal(t, []int{1, 0, 0, 1, 1}, imagesOf(w.provider.requests))
+		p.drain(time.Second)
+	})
+}

@@ -62,6 +62,7 @@ func (a *attempt) named(provider, model string, otherwise domain.Model) domain.M
 
 // messages are those of the context of p that m can read.
 func (a *attempt) messages(m domain.Model, p domain.Presented) []domain.Message {
+	a.t.ShowTo(m.Provider + "/" + m.Name)
 	messages := a.t.Context(p)
 	if !m.Takes(domain.ModalityImage) {
 		messages = domain.WithoutImages(messages)
