@@ -97,6 +97,54 @@ func TestServerTakesWhatTheBusPacks(t *testing.T) {
 	}
 }
 
+// Wake-ups that come within the gap behind a notification go together, each topic once.
+func TestWakeupsAreCoalesced(t *testing.T) {
+	b, _ := busOf(t)
+	conn := connect(t, b)
+	var channel string
+	if err := conn.QueryRow(t.Context(), "SELECT "+channelName).Scan(&channel); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := conn.Exec(t.Context(), "LISTEN "+channel); err != nil {
+		t.Fatal(err)
+	}
+	b.gap = time.Second
+	b.start()
+	defer b.Close()
+	// wake returns the topics of the next notification of b that wakes, none when there is none for so long.
+	wake := func(within time.Duration) (n int) {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(t.Context(), within)
+		defer cancel()
+		for {
+			got, err := conn.WaitForNotification(ctx)
+			if err != nil {
+				return 0
+			}
+			if body, ok := strings.CutPrefix(got.Payload, b.head(wakeKind)); ok {
+				return len(body) / bus.DigestLength
+			}
+		}
+	}
+	b.Committed(ports.Commit{Wake: domain.Wake{Owner: "first"}})
+	if n := wake(10 * time.Second); n != 1 {
+		t.Fatalf("%d topics at first", n)
+	}
+	const topics = 20
+	for i := range 50 * topics {
+		b.Committed(ports.Commit{Wake: domain.Wake{Owner: fmt.Sprint(i % topics)}})
+		if i < topics { // far enough apart for a notification each
+			time.Sleep(5 * time.Millisecond)
+		}
+	}
+	if n := wake(10 * time.Second); n != topics {
+		t.Errorf("the next notification has %d topics of %d", n, topics)
+	}
+	if n := wake(3 * b.gap); n != 0 {
+		t.Errorf("another one has %d", n)
+	}
+}
+
 // K39, 4: a queue of the server that fills up, because somebody listens and stays in a transaction, is warned of, also
 // while notifications come in all the time; none is while there is room.
 func TestFullQueueIsWarnedOf(t *testing.T) {
