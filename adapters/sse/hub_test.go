@@ -3,6 +3,7 @@ package sse_test
 import (
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -178,6 +179,45 @@ func TestReadsOfTheLedger(t *testing.T) {
 		for _, c := range all {
 			c.reader.Close()
 		}
+	})
+}
+
+// An event is made a frame once for all streams, whether it was committed here or found in the ledger.
+func TestFramesAreShared(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore()
+		h := s.hub(t)
+		var readers []sse.Reader
+		for range 3 {
+			c := follow(t, h, ref, 0)
+			defer c.reader.Close()
+			readers = append(readers, c.reader)
+			c.all()
+		}
+		shared := func(want int) {
+			t.Helper()
+			var first []sse.Frame
+			for i, r := range readers {
+				frames, err := r.Next(t.Context())
+				require.NoError(t, err)
+				require.Len(t, frames, want)
+				if i == 0 {
+					first = slices.Clone(frames)
+				}
+				for n, f := range frames {
+					require.Same(t, &first[n].Bytes[0], &f.Bytes[0])
+				}
+				frames, err = r.Next(t.Context())
+				require.NoError(t, err)
+				require.Empty(t, frames)
+			}
+		}
+		h.Committed(s.commit(ref, 3, 10))
+		shared(3)
+		s.commit(ref, 2, 10) // in another process
+		s.wake(ref)
+		synctest.Wait()
+		shared(2)
 	})
 }
 
