@@ -138,7 +138,7 @@ func stored(t *testing.T, store string) string {
 	db, err := sql.Open("pgx", store)
 	require.NoError(t, err)
 	defer func() { _ = db.Close() }()
-	for _, table := range []string{"sessions", "events", "runs", "processes", "tool_calls", "secrets"} {
+	for _, table := range []string{"sessions", "events", "runs", "processes", "tool_calls", "settings", "secrets"} {
 		var text string
 		require.NoError(t, db.QueryRowContext(t.Context(), "SELECT coalesce(string_agg(t::text, ' '), '') || coalesce(string_agg(encode(convert_to(t::text, 'UTF8'), 'escape'), ' '), '') FROM "+table+" AS t").Scan(&text))
 		all.WriteString(text)
