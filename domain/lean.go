@@ -53,9 +53,9 @@ func (t *Transcript) ShowTo(model string) {
 	}
 	for i := range t.entries {
 		if e := &t.entries[i]; e.noImages == refusedImage {
-			t.tokens -= e.tokens()
+			t.weigh(e, -1)
 			e.noImages, again = "", true
-			t.tokens += e.tokens()
+			t.weigh(e, 1)
 		}
 	}
 	if again {
@@ -78,9 +78,9 @@ func (t *Transcript) refuse(e *heldEntry) bool {
 	if e.imageBytes() == 0 {
 		return false
 	}
-	t.tokens -= e.tokens()
+	t.weigh(e, -1)
 	e.noImages = refusedImage
-	t.tokens += e.tokens()
+	t.weigh(e, 1)
 	return true
 }
 
@@ -102,9 +102,9 @@ func (t *Transcript) leaveOut(size func(*heldEntry) int, mark func(*heldEntry)) 
 		if n == 0 || 2*gone >= total {
 			continue
 		}
-		t.tokens -= e.tokens()
+		t.weigh(e, -1)
 		mark(e)
-		t.tokens += e.tokens()
+		t.weigh(e, 1)
 		gone += n
 	}
 	if gone > 0 {
@@ -143,20 +143,31 @@ func (e *heldEntry) imageBytes() (n int) {
 	if e.noImages != "" {
 		return 0
 	}
-	count := func(blocks []Block) {
-		for _, b := range blocks {
-			if b.Type == ImageBlock {
-				n += len(b.Data)
-			}
-		}
-	}
 	if e.Input != nil {
-		count(e.Input.Content)
+		n += imageBytesOf(e.Input.Content)
 	}
 	for _, out := range e.Results {
 		if out != nil {
-			count(out.Content)
+			n += imageBytesOf(out.Content)
 		}
+	}
+	return n
+}
+
+func imageBytesOf(blocks []Block) (n int) {
+	for _, b := range blocks {
+		if b.Type == ImageBlock {
+			n += len(b.Data)
+		}
+	}
+	return n
+}
+
+// ImageBytes returns the size of the images of inputs and outputs that a request which presents p shows.
+func (t *Transcript) ImageBytes(p Presented) int {
+	n := t.images
+	for _, e := range t.presented(p.Seqs) {
+		n += e.imageBytes()
 	}
 	return n
 }

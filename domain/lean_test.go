@@ -45,14 +45,29 @@ func shownOf(tr *domain.Transcript) string {
 	return strings.Join(shown, " ")
 }
 
+// counted is ImageBytes, which is what a context shows.
+func counted(t *testing.T, tr *domain.Transcript) int {
+	t.Helper()
+	p, n := tr.Present(tr.Head(), nil), 0
+	for _, m := range tr.Context(p) {
+		for _, b := range m.Content {
+			n += len(b.Data)
+		}
+	}
+	require.Equal(t, n, tr.ImageBytes(p))
+	return n
+}
+
 // Old images leave first, the older half at a time; those that the model has yet to see stay.
 func TestLeaveOutImages(t *testing.T) {
 	tr := images(t)
 	before := tr.Tokens(tr.Present(tr.Head(), nil))
 	require.Equal(t, "1 a 6 9 b c 14", shownOf(tr))
+	require.Equal(t, 6*101+102, counted(t, tr))
 	for _, want := range []string{"- - 6 9 b c 14", "- - - 9 b c 14", "- - - 9 - c 14"} {
 		require.True(t, tr.LeaveOutImages())
 		require.Equal(t, want, shownOf(tr))
+		require.Equal(t, 101*strings.Count(strings.ReplaceAll(want, "- ", ""), " ")+102, counted(t, tr))
 		checkWellFormed(t, tr.Context(tr.Present(tr.Head(), nil)))
 	}
 	require.False(t, tr.LeaveOutImages())
@@ -75,6 +90,7 @@ func TestLeaveOutRefusedImages(t *testing.T) {
 		before := tr.Tokens(tr.Present(tr.Head(), nil))
 		require.True(t, tr.LeaveOutRefusedImages(tr.Present(tr.Head(), nil)))
 		require.Equal(t, want, shownOf(tr))
+		counted(t, tr)
 		require.Less(t, tr.Tokens(tr.Present(tr.Head(), nil)), before)
 		checkWellFormed(t, tr.Context(tr.Present(tr.Head(), nil)))
 	}

@@ -88,6 +88,7 @@ func (r *resumer) compare(tr *domain.Transcript) {
 func (r *resumer) request(tr *domain.Transcript, p domain.Presented) {
 	r.same(r.full.Context(p), tr.Context(p), "context")
 	r.same(r.full.Tokens(p), tr.Tokens(p), "tokens")
+	r.same(r.full.ImageBytes(p), tr.ImageBytes(p), "bytes of images")
 	want, wantAnswers := r.full.Selection(p)
 	got, answers := tr.Selection(p)
 	r.same(want, got, "selection")

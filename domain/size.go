@@ -64,6 +64,12 @@ func (e *heldEntry) tokens() int {
 	return n
 }
 
+// weigh adds what e weighs to the transcript's sums, or with -1 takes it from them.
+func (t *Transcript) weigh(e *heldEntry, sign int) {
+	t.tokens += sign * e.tokens()
+	t.images += sign * e.imageBytes()
+}
+
 func (e *heldEntry) outputTokens(out *ToolOutput) int {
 	if out == nil {
 		return 0

@@ -23,6 +23,7 @@ type Transcript struct {
 	audience string // the model that requests are made of (ShowTo)
 
 	tokens   int // estimated, of entries
+	images   int // bytes of those that entries show
 	measured Measure
 
 	base    modelContext // what entries[:settled] say to a model; they change no more
@@ -142,7 +143,7 @@ func (t *Transcript) add(entries ...heldEntry) {
 	t.entries = append(t.entries, entries...)
 	t.held += len(entries)
 	for i := range entries {
-		t.tokens += entries[i].tokens()
+		t.weigh(&entries[i], 1)
 	}
 }
 
@@ -188,6 +189,9 @@ func (t *Transcript) result(seq Seq, out ToolOutput) {
 		delete(t.calls, out.ToolCallID)
 		t.held++
 		t.tokens += e.outputTokens(&out)
+		if e.noImages == "" {
+			t.images += imageBytesOf(out.Content)
+		}
 	}
 }
 
@@ -196,7 +200,7 @@ func (t *Transcript) result(seq Seq, out ToolOutput) {
 // What was kept suffices to tell which those are (see Resumption).
 func (t *Transcript) compact(summary string) {
 	_, kept := t.split(t.KeptSeq)
-	t.entries, t.held, t.tokens = nil, 0, 0
+	t.entries, t.held, t.tokens, t.images = nil, 0, 0, 0
 	t.measured = Measure{}
 	t.add(held(Entry{Seq: t.KeptSeq, Summary: summary}))
 	t.add(kept...)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/keel-agent/keel/app/runner"
 	"github.com/keel-agent/keel/domain"
 	"github.com/keel-agent/keel/ports"
 )
@@ -165,6 +166,32 @@ func TestImagesLeaveBeforeACompaction(t *testing.T) {
 			"assistant [7] end_turn: ok", "finished done turns=4 end_turn",
 		}, numberless(w.since(6)))
 		p.drain(time.Second)
+	})
+}
+
+// Images that take more than a request may carry leave it before it is made, the oldest first, in a process that takes over
+// too; the newest input's stay.
+func TestOldImagesLeaveForTheirBytes(t *testing.T) {
+	image := `"content":[{"type":"image","mimeType":"image/png","data":"` + strings.Repeat("A", 4000) + `"}]`
+	large := strings.ReplaceAll(image, "AAAA", "AAAAAAAAAAAA")
+	budget := func(c *runner.Config) { c.ImageBytes = 10_000 }
+	play(t, func(w *world) {
+		w.script(text("ok"))
+		first := w.start(budget)
+		for i := range 5 {
+			w.say(fmt.Sprint("picture ", i), image)
+			w.settled()
+		}
+		first.drain(time.Second)
+		second := w.start(budget)
+		for i, content := range []string{image, large} {
+			w.say(fmt.Sprint("go ", i), content)
+			w.settled()
+		}
+		require.Equal(t, []int{1, 2, 2, 2, 2, 2, 1}, imagesOf(w.provider.requests))
+		require.Equal(t, "user t:picture 0 | t:(an image was left out)", texts(w.provider.requests[2])[0])
+		require.NotContains(t, w.text(), "error")
+		second.drain(time.Second)
 	})
 }
 

@@ -60,12 +60,13 @@ func (a *attempt) named(provider, model string, otherwise domain.Model) domain.M
 	return otherwise
 }
 
-// messages are those of the context of p that m can read.
+// messages are those of the context of p that m can read, with no more old images than a request may carry.
 func (a *attempt) messages(m domain.Model, p domain.Presented) []domain.Message {
 	a.t.ShowTo(m.Provider + "/" + m.Name)
-	messages := a.t.Context(p)
 	if !m.Takes(domain.ModalityImage) {
-		messages = domain.WithoutImages(messages)
+		return domain.WithoutImages(a.t.Context(p))
 	}
-	return messages
+	for a.t.ImageBytes(p) > a.r.cfg.ImageBytes && a.t.LeaveOutImages() {
+	}
+	return a.t.Context(p)
 }

@@ -25,6 +25,7 @@ type Config struct {
 	Budget       int           // attempts per run; domain.DefaultBudget
 	MaxTurns     int           // provider calls per attempt; 50
 	MaxBytes     int           // of one payload; domain.DefaultMaxPayload
+	ImageBytes   int           // that the images of a request may take; 16 MiB
 	SummaryModel string        // that writes summaries, named as sessions name theirs; "" is the model of the request
 }
 
@@ -36,6 +37,7 @@ func (c Config) withDefaults() Config {
 	setDefault(&c.BuryEvery, time.Second)
 	setDefault(&c.CascadeEvery, 2*c.LeaseTTL)
 	setDefault(&c.MaxTurns, 50)
+	setDefault(&c.ImageBytes, 16<<20)
 	return c
 }
 
