@@ -80,6 +80,7 @@ func TestDifferential(t *testing.T) {
 				}
 			}
 			require.Empty(t, meant, "these no longer differ")
+			require.NotZero(t, agreed, "nothing was compared")
 			t.Logf("%d streams, %d read alike, %d that the SDK fails to read, %d meant differences", len(files), agreed, unread, len(files)-agreed-unread)
 		})
 	}
