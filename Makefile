@@ -21,6 +21,7 @@ SEEDS ?= 100000
 
 # make order
 EVENTS ?= 10000
+READERS ?= 20
 
 # make bench: -short, -only NAME,… (go run ./bench -h)
 BENCHFLAGS ?=
@@ -118,8 +119,8 @@ simulate: ## play SEEDS (100000) lives of several processes from SEED (1) on, in
 	@go test -count=1 -timeout 0 -run '^TestSimulation$$' ./app/runner -seed=$(SEED) -seeds=$(SEEDS)
 
 .PHONY: order
-order: ## case K38 at its full size: EVENTS (10000) events, on every store, read by twenty that reconnect at random
-	@$(WITH_POSTGRES) go test -count=1 -timeout 0 -run '^TestK38ReadersMissNothing$$' ./app/e2e -order-events=$(EVENTS)
+order: ## case K38 at its full size: EVENTS (10000) events, on every store, read by READERS (20) that reconnect at random
+	@$(WITH_POSTGRES) go test -count=1 -timeout 0 -run '^TestK38ReadersMissNothing$$' ./app/e2e -order-events=$(EVENTS) -order-readers=$(READERS)
 
 .PHONY: histories
 histories: ## hold the requests of all providers against strict backends, over SEEDS (100000) ledgers from SEED (1) on

@@ -16,7 +16,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-var orderEvents = flag.Int("order-events", 400, "TestK38ReadersMissNothing: how many events the ledger gets at least; the case says 10000")
+var (
+	orderEvents  = flag.Int("order-events", 400, "TestK38ReadersMissNothing: how many events the ledger gets at least; the case says 10000")
+	orderReaders = flag.Int("order-readers", 20, "TestK38ReadersMissNothing: how many read meanwhile, as the case says")
+)
 
 // K38, the load: writers, an owner that answers them, commits that are rolled back, and readers that reconnect
 // at random.
@@ -31,14 +34,14 @@ func TestK38ReadersMissNothing(t *testing.T) {
 					RETURN NEW;
 				END $$`, "CREATE TRIGGER spoil AFTER INSERT ON events FOR EACH ROW EXECUTE FUNCTION spoil()")
 		}
-		const writers, readers = 8, 20
+		const writers = 8
 		var writing, reading sync.WaitGroup
 		var head atomic.Int64
 		for w := range writers {
 			writing.Go(func() { p.writes("s1", w, *orderEvents) })
 		}
-		seen, total := make([][]string, readers), make(chan struct{})
-		for r := range readers {
+		seen, total := make([][]string, *orderReaders), make(chan struct{})
+		for r := range seen {
 			reading.Go(func() { seen[r] = p.readsOn("s1", total, &head) })
 		}
 		writing.Wait()

@@ -81,6 +81,11 @@ func (l *lists) run(ctx context.Context) {
 
 // wait waits for the first lists, at most listTimeout.
 func (l *lists) wait(ctx context.Context) {
+	select {
+	case <-l.first:
+		return
+	default:
+	}
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
 	select {
