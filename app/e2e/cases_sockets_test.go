@@ -324,6 +324,9 @@ func TestK19NothingStaysBehind(t *testing.T) {
 					_, now := connections()
 					return others() <= files+2 && now == listening
 				}, 10*time.Second, 20*time.Millisecond, "%d descriptors, then %d: %q", files, others(), p.descriptors())
+				pool, _ := connections()
+				require.LessOrEqual(t, pool, 4+2, "what --max-conns says, LISTEN and NOTIFY")
+				require.LessOrEqual(t, len(p.descriptors())-others()-pool, 3*(4+2), "files of four readers, and of the writer's two connections")
 				time.Sleep(200 * time.Millisecond)
 				n, text := p.goroutines()
 				all[cycles] = n

@@ -79,7 +79,7 @@ func (b *builder) flush() {
 func (b *builder) say(s string) { b.out = append(b.out, message{"user", []block{textBlock(s)}}) }
 
 func (b *builder) user(m domain.Message) {
-	parts := b.visible(m.Content)
+	parts := wire.Visible(m.Content, textBlock, b.image)
 	if len(parts) == 0 {
 		parts = []block{textBlock(wire.EmptyInput)}
 	}
@@ -133,7 +133,7 @@ func (b *builder) answered(m domain.Message, k domain.Block) (out block, ok bool
 const failedImage = "(an image was left out: this backend takes none from a call that failed)"
 
 func (b *builder) result(m domain.Message) block {
-	content := b.visible(m.Content)
+	content := wire.Visible(m.Content, textBlock, b.image)
 	for i, c := range content {
 		if m.IsError && c.Type == "image" {
 			content[i] = textBlock(failedImage)
@@ -143,20 +143,6 @@ func (b *builder) result(m domain.Message) block {
 		content = []block{textBlock(wire.EmptyOutput)}
 	}
 	return block{Type: "tool_result", ToolUseID: wireID(m.CallID), Content: content, IsError: m.IsError}
-}
-
-// visible returns the texts and images of blocks, without blank ones.
-func (b *builder) visible(blocks []domain.Block) []block {
-	var parts []block
-	for _, k := range blocks {
-		switch {
-		case k.Type == domain.TextBlock && strings.TrimSpace(k.Text) != "":
-			parts = append(parts, textBlock(wire.Clean(k.Text)))
-		case k.Type == domain.ImageBlock && k.Data != "":
-			parts = append(parts, b.image(k))
-		}
-	}
-	return parts
 }
 
 // images is what the backend takes of images, as it documents it.

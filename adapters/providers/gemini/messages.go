@@ -93,7 +93,7 @@ func (b *builder) flush() {
 func (b *builder) say(s string) { b.out = append(b.out, turn{"user", []requestPart{textPart(s)}}) }
 
 func (b *builder) user(m domain.Message) {
-	parts := visible(m.Content)
+	parts := wire.Visible(m.Content, textPart, image)
 	if len(parts) == 0 {
 		parts = []requestPart{textPart(wire.EmptyInput)}
 	}
@@ -168,7 +168,7 @@ func (b *builder) call(m domain.Message, k domain.Block) *callPart {
 
 func (b *builder) result(m domain.Message) {
 	var text []string
-	for _, p := range visible(m.Content) {
+	for _, p := range wire.Visible(m.Content, textPart, image) {
 		if p.InlineData == nil {
 			text = append(text, *p.Text)
 			continue
@@ -185,20 +185,6 @@ func (b *builder) result(m domain.Message) {
 		r = response{Error: &said}
 	}
 	b.results = append(b.results, requestPart{FunctionResponse: &responsePart{b.ids[m.CallID], wireName(m.ToolName), r}})
-}
-
-// visible returns the texts and images of blocks, without blank ones.
-func visible(blocks []domain.Block) []requestPart {
-	var parts []requestPart
-	for _, b := range blocks {
-		switch {
-		case b.Type == domain.TextBlock && strings.TrimSpace(b.Text) != "":
-			parts = append(parts, textPart(wire.Clean(b.Text)))
-		case b.Type == domain.ImageBlock && b.Data != "":
-			parts = append(parts, image(b))
-		}
-	}
-	return parts
 }
 
 // image returns an image, or a text that says why it is not shown: an image that the wire refuses would be refused in

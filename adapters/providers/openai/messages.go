@@ -88,7 +88,7 @@ func (b *builder) flush() {
 }
 
 func (b *builder) user(m domain.Message) {
-	parts := visible(m.Content)
+	parts := wire.Visible(m.Content, textPart, image)
 	if len(parts) == 0 {
 		parts = []contentPart{textPart(wire.EmptyInput)}
 	}
@@ -145,7 +145,7 @@ func (b *builder) result(m domain.Message) {
 		b.flush()
 	}
 	var text []string
-	for _, part := range visible(m.Content) {
+	for _, part := range wire.Visible(m.Content, textPart, image) {
 		if part.ImageURL == nil {
 			text = append(text, part.Text)
 			continue
@@ -157,20 +157,6 @@ func (b *builder) result(m domain.Message) {
 		text = []string{wire.EmptyOutput}
 	}
 	b.out = append(b.out, message{Role: "tool", Content: wire.Quoted(strings.Join(text, "\n")), ToolCallID: wireID(m.CallID)})
-}
-
-// visible returns the texts and images of blocks, without blank ones.
-func visible(blocks []domain.Block) []contentPart {
-	var parts []contentPart
-	for _, b := range blocks {
-		switch {
-		case b.Type == domain.TextBlock && strings.TrimSpace(b.Text) != "":
-			parts = append(parts, textPart(wire.Clean(b.Text)))
-		case b.Type == domain.ImageBlock && b.Data != "":
-			parts = append(parts, image(b))
-		}
-	}
-	return parts
 }
 
 // images is what the wire takes of images; it bounds their sizes by that of the whole request alone.

@@ -25,6 +25,20 @@ type Images struct {
 	when string // to people, of MaxSide
 }
 
+// Visible returns what shows of blocks, texts without blank ones and images, each as the function of its kind makes it.
+func Visible[P any](blocks []domain.Block, text func(string) P, image func(domain.Block) P) []P {
+	var parts []P
+	for _, b := range blocks {
+		switch {
+		case b.Type == domain.TextBlock && strings.TrimSpace(b.Text) != "":
+			parts = append(parts, text(Clean(b.Text)))
+		case b.Type == domain.ImageBlock && b.Data != "":
+			parts = append(parts, image(b))
+		}
+	}
+	return parts
+}
+
 // For returns what a backend takes in a request that shows list.
 func (l Images) For(list []domain.Message) Images {
 	shown := 0

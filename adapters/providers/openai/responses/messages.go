@@ -55,7 +55,7 @@ type builder struct {
 }
 
 func (b *builder) user(m domain.Message) {
-	parts := visible(m.Content)
+	parts := wire.Visible(m.Content, textPart, image)
 	if len(parts) == 0 {
 		parts = []part{textPart(wire.EmptyInput)}
 	}
@@ -104,7 +104,7 @@ func (b *builder) say(begin int, p part) {
 
 // outputOf returns what a tool printed: a plain text where that is enough, since not every backend takes a list of parts.
 func outputOf(m domain.Message) wire.Raw {
-	parts := visible(m.Content)
+	parts := wire.Visible(m.Content, textPart, image)
 	texts := make([]string, 0, len(parts))
 	for _, p := range parts {
 		if p.ImageURL != "" {
@@ -117,20 +117,6 @@ func outputOf(m domain.Message) wire.Raw {
 		texts = []string{wire.EmptyOutput}
 	}
 	return wire.Quoted(strings.Join(texts, "\n"))
-}
-
-// visible returns the texts and images of blocks, without blank ones.
-func visible(blocks []domain.Block) []part {
-	var parts []part
-	for _, b := range blocks {
-		switch {
-		case b.Type == domain.TextBlock && strings.TrimSpace(b.Text) != "":
-			parts = append(parts, textPart(wire.Clean(b.Text)))
-		case b.Type == domain.ImageBlock && b.Data != "":
-			parts = append(parts, image(b))
-		}
-	}
-	return parts
 }
 
 // images is what the wire takes of images; it bounds their sizes by that of the whole request alone.
